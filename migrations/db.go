@@ -1,0 +1,131 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// DB is the database to migrate: made by [URL] or [Pool]. Safe for concurrent use.
+type DB interface {
+	// open prepares for one call of Up, Down or Version. It does no I/O.
+	open() (connections, error)
+}
+
+// connections lends connections to one call.
+type connections interface {
+	// use lends a connection for the time of work. The connection is outside a transaction, and must be again after.
+	use(ctx context.Context, work func(conn *pgconn.PgConn) error) error
+	close()
+}
+
+// URL connects by a connection string: a URL or keyword=value pairs, as pgx reads them. What it leaves out comes from the
+// standard PG* variables, service and password files; "" takes everything from there. Each call of Up, Down or Version
+// opens one connection and closes it. The string is never part of an error, as it may have a password.
+func URL(connString string) DB { return url(connString) }
+
+type url string
+
+func (u url) open() (connections, error) {
+	if hasRawPassword(string(u)) {
+		return nil, errURL
+	}
+	// As a pool's string, because pool_max_conns and the like may stand in it.
+	config, err := pgxpool.ParseConfig(string(u))
+	if err != nil {
+		return nil, errURL
+	}
+	conn := &config.ConnConfig.Config
+	if _, ok := conn.RuntimeParams["application_name"]; !ok {
+		conn.RuntimeParams["application_name"] = "pglock migrate"
+	}
+	if conn.ValidateConnect == nil && severalHosts(conn) {
+		conn.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary
+	}
+	return &dedicated{config: conn}, nil
+}
+
+// errURL stands for the parser's own error, which quotes parts of the string: after a password with an unescaped
+// slash, parts of the password.
+var errURL = errors.New("connection string: not understood (not shown, it may have a password); in a URL write " +
+	"@ : / ? # % of a user or password as %40 %3A %2F %3F %23 %25, or leave the password to PGPASSWORD or PGPASSFILE")
+
+// hasRawPassword reports whether a URL ends early because of an unescaped / ? or # in its password. Such a URL parses:
+// the user becomes the host, and the password shows up in the error of the connection that fails.
+func hasRawPassword(connString string) bool {
+	_, rest, ok := strings.Cut(connString, "://")
+	if !ok {
+		return false
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 || strings.Contains(rest[:end], "@") {
+		return false
+	}
+	beforeValue, _, _ := strings.Cut(rest[end:], "=")
+	return strings.Contains(beforeValue, "@")
+}
+
+func severalHosts(config *pgconn.Config) bool {
+	for _, fallback := range config.Fallbacks {
+		if fallback.Host != config.Host || fallback.Port != config.Port {
+			return true
+		}
+	}
+	return false
+}
+
+// dedicated keeps one connection of its own for all transactions of a call.
+type dedicated struct {
+	config *pgconn.Config
+	conn   *pgconn.PgConn
+}
+
+func (d *dedicated) use(ctx context.Context, work func(conn *pgconn.PgConn) error) error {
+	if d.conn == nil || d.conn.IsClosed() {
+		conn, err := pgconn.ConnectConfig(ctx, d.config)
+		if err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		d.conn = conn
+	}
+	return work(d.conn)
+}
+
+func (d *dedicated) close() {
+	if d.conn == nil {
+		return
+	}
+	// The result is not of interest: every transaction was ended before.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = d.conn.Close(ctx)
+}
+
+// Pool uses the caller's pool: one connection at a time, given back after each transaction and before each wait, so a
+// pool of one is enough. The pool is never closed or changed.
+func Pool(pool *pgxpool.Pool) DB { return pooled{pool} }
+
+type pooled struct{ pool *pgxpool.Pool }
+
+func (p pooled) open() (connections, error) {
+	if p.pool == nil {
+		return nil, errors.New("pool is nil")
+	}
+	return p, nil
+}
+
+func (p pooled) use(ctx context.Context, work func(conn *pgconn.PgConn) error) error {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connection of the pool: %w", err)
+	}
+	defer conn.Release()
+	return work(conn.Conn().PgConn())
+}
+
+func (p pooled) close() {}

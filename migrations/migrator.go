@@ -1,0 +1,185 @@
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4/source"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+)
+
+// migrator is one call of Up, Down or Version.
+type migrator struct {
+	conns  connections
+	source source.Driver
+	schema string
+	logger *slog.Logger
+}
+
+func newMigrator(db DB, options Options) (*migrator, error) {
+	if db == nil {
+		return nil, errors.New("migrations: no database given; use URL or Pool")
+	}
+	files, err := iofs.New(FS, ".")
+	if err != nil {
+		return nil, fmt.Errorf("migrations: %w", err)
+	}
+	conns, err := db.open()
+	if err != nil {
+		return nil, fmt.Errorf("migrations: %w", err)
+	}
+	logger := options.Logger.With("schema", options.Schema)
+	return &migrator{conns: conns, source: files, schema: options.Schema, logger: logger}, nil
+}
+
+// read returns the version and the tables, from one transaction, without a lock.
+func (m *migrator) read(ctx context.Context) (at state, found tables, err error) {
+	err = transact(ctx, m.conns, m.schema, readOnly, func(tx transaction) error {
+		if found, err = tx.readTables(ctx); err != nil {
+			return err
+		}
+		if err := found.check(m.schema, 0, false); err != nil {
+			return err
+		}
+		at, err = tx.readState(ctx, found)
+		return err
+	})
+	return at, found, err
+}
+
+// apply runs one file and records its version, in one transaction under the lock. It waits for the lock, and for tables
+// that are in use, between transactions, until ctx ends.
+func (m *migrator) apply(ctx context.Context, body string, seen state, target int) error {
+	started := time.Now()
+	wait := waiting{migrator: m, pause: 20 * time.Millisecond}
+	for {
+		err := transact(ctx, m.conns, m.schema, readWrite, func(tx transaction) error {
+			return tx.migrate(ctx, body, seen, target, &wait)
+		})
+		if err == nil {
+			m.logger.InfoContext(ctx, "migration applied", "direction", seen.direction(target),
+				"from", seen.String(), "to", max(target, 0), "took", time.Since(started))
+			return nil
+		}
+		if err := wait.sleep(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// migrate is the whole of one migration: lock, compare, change, record.
+func (tx transaction) migrate(ctx context.Context, body string, seen state, target int, wait *waiting) error {
+	if err := tx.tryLock(ctx); err != nil {
+		wait.look(ctx, tx, err)
+		return err
+	}
+	if err := tx.prepare(ctx); err != nil {
+		return err
+	}
+	found, err := tx.readTables(ctx)
+	if err != nil {
+		return err
+	}
+	at, err := tx.readState(ctx, found)
+	if err != nil {
+		return err
+	}
+	if at != seen {
+		return errMoved
+	}
+	up := seen.direction(target) == "up"
+	if up {
+		// Before the file: its error about a foreign table would be about some column.
+		if err := found.check(tx.schema, target, false); err != nil {
+			return err
+		}
+	}
+	if err := tx.exec(ctx, body); err != nil {
+		return fmt.Errorf("version %d: %w", target, err)
+	}
+	if up {
+		if found, err = tx.readTables(ctx); err != nil {
+			return err
+		}
+		if err := found.check(tx.schema, target, true); err != nil {
+			return err
+		}
+	}
+	return tx.writeVersion(ctx, target)
+}
+
+// waiting is the state of one wait for others.
+type waiting struct {
+	migrator   *migrator
+	pause      time.Duration
+	collisions int
+	since      time.Time
+	looked     time.Time
+	holder     string
+}
+
+const (
+	longestPause  = 500 * time.Millisecond
+	lookEvery     = 5 * time.Second
+	maxCollisions = 5
+)
+
+// look finds out who has the lock, now and then, and says so.
+func (w *waiting) look(ctx context.Context, tx transaction, err error) {
+	var busy *busyError
+	if !errors.As(err, &busy) {
+		return
+	}
+	now := time.Now()
+	if w.since.IsZero() {
+		w.since = now
+	}
+	if now.Sub(w.since) < time.Second || now.Sub(w.looked) < lookEvery {
+		return
+	}
+	w.looked = now
+	w.holder = tx.holder(ctx, busy.keys)
+	w.migrator.logger.WarnContext(ctx, "waiting for another process that migrates this schema",
+		"waited", now.Sub(w.since).Round(time.Millisecond), "lock_held_by", w.holder)
+}
+
+// sleep waits before the next attempt, or returns an error if there is to be none: err itself, or why the wait ended.
+func (w *waiting) sleep(ctx context.Context, err error) error {
+	var busy *busyError
+	switch state := sqlState(err); {
+	case errors.As(err, &busy):
+	case state == "55P03": // lock_timeout: a table is in use
+	case collided[state] && w.collisions < maxCollisions:
+		w.collisions++
+	default:
+		return err
+	}
+	// Jitter over the whole pause, so that ten that were started together spread out.
+	timer := time.NewTimer(w.pause/2 + rand.N(w.pause/2))
+	defer timer.Stop()
+	w.pause = min(w.pause*3/2, longestPause)
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		if w.holder != "" {
+			err = fmt.Errorf("%w (lock held by %s)", err, w.holder)
+		}
+		return fmt.Errorf("waiting: %w: %w", err, context.Cause(ctx))
+	}
+}
+
+// collided are the SQLSTATEs of two sessions that made the same thing at once, or locked in opposite order. Ours are kept
+// apart by the lock; these come from somebody who does not take it.
+var collided = map[string]bool{
+	"23505": true, // unique_violation, in pg_namespace, pg_class or pg_type
+	"40001": true, // serialization_failure
+	"40P01": true, // deadlock_detected
+	"42710": true, // duplicate_object
+	"42P06": true, // duplicate_schema
+	"42P07": true, // duplicate_table
+}
