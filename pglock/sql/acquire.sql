@@ -1,11 +1,11 @@
 -- Acquire: begin a term of a free or expired lease, or say why not. One statement, one transaction, one round trip.
 --
 --   $1 text    name
---   $2 uuid    holder: random, one for each attempt; the same attempt may ask again after an unknown outcome
+--   $2 text    holder, a UUID: random, one for each attempt; the same attempt may ask again after an unknown outcome
 --   $3 bigint  TTL, microseconds
 --   $4 bigint  key of the advisory gate
 --   $5 text    label, for people
---   $6 jsonb   metadata, for people
+--   $6 text    metadata, a JSON object, for people
 --
 -- Always one row. outcome:
 --   granted     the term is ours: token, remaining
@@ -79,9 +79,9 @@ granted AS (
     SELECT
         $1::text,
         greatest(last.token, epoch.epoch << 32) + 1,
-        $2::uuid,
+        $2::text::uuid,
         $5::text,
-        $6::jsonb,
+        $6::text::jsonb,
         t.clock,
         t.clock,
         t.clock + $3::bigint * interval '1 microsecond'
@@ -118,7 +118,7 @@ SELECT
     CASE
         WHEN EXISTS (SELECT FROM raised) THEN 'granted'
         WHEN g.token IS NOT NULL THEN 'outrun'
-        WHEN s.remaining > 0 AND s.holder = $2::uuid THEN 'granted'
+        WHEN s.remaining > 0 AND s.holder = $2::text::uuid THEN 'granted'
         WHEN s.remaining > 0 THEN 'held'
         WHEN NOT EXISTS (
             SELECT

@@ -1,7 +1,7 @@
 -- Release: end one's own term. The row stays and keeps its token.
 --
 --   $1 text    name
---   $2 uuid    holder
+--   $2 text    holder, a UUID
 --   $3 bigint  token; 0 for an attempt whose outcome, and so whose token, is not known
 --
 -- One row: the term was ours and is ended. expired is true if it had already run out, with nobody taking over.
@@ -17,7 +17,7 @@ UPDATE {schema}.pglock_leases AS l
 SET expires_at = NULL
 FROM lazy
 WHERE l.name = $1::text
-    AND l.holder = $2::uuid
+    AND l.holder = $2::text::uuid
     AND ($3::bigint = 0 OR l.token = $3::bigint)
     AND l.expires_at IS NOT NULL
     AND lazy.setting IS NOT NULL

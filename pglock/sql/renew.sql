@@ -13,9 +13,9 @@
 WITH mine AS MATERIALIZED (
     SELECT l.name, l.holder
     FROM {schema}.pglock_leases AS l
-    JOIN unnest($1::text[], $2::uuid[], $3::bigint[]) AS m (name, holder, token)
+    JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS m (name, holder, token)
         ON l.name = m.name
-        AND l.holder = m.holder
+        AND l.holder = m.holder::uuid
         AND l.token = m.token
     WHERE l.expires_at > clock_timestamp()
     FOR UPDATE OF l SKIP LOCKED
@@ -27,4 +27,4 @@ SET
 FROM mine
 WHERE l.name = mine.name
     AND l.holder = mine.holder
-RETURNING l.name, l.holder::text;
+RETURNING l.name, l.holder::text AS holder;

@@ -1,0 +1,253 @@
+package pglock
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/leasehold-go/leasehold/fencing"
+)
+
+// How often a busy name is asked again, and for how long TryAcquire does so: what is in the way is another statement, for
+// milliseconds, or a fenced transaction, for as long as it takes.
+const (
+	busyPause    = 2 * time.Millisecond
+	busyMaxPause = 50 * time.Millisecond
+	busyPatience = 250 * time.Millisecond
+)
+
+// TryAcquire asks once and returns a lease, or why there is none.
+//
+// If somebody else has the name, the error matches [ErrNotAcquired] and is a [*HeldError]; nothing was written. An expired lease
+// is taken over by the first call, whoever held it. Attempts at the same moment are told apart within milliseconds; if that
+// takes longer than a quarter of a second, the HeldError is Busy.
+//
+// Any other error means that the database could not be asked, or not be understood, within the request timeout; the error of
+// ctx and the *pgconn.PgError stay reachable. The grant may exist then: it is released in the background, or
+// expires by itself, and is never renewed. An error that matches [ErrNotMigrated] names the command that helps.
+//
+// ctx bounds the call alone, not the life of the lease.
+func (c *Client) TryAcquire(ctx context.Context, name string) (*Lease, error) {
+	a, err := c.newAttempt(name)
+	if err != nil {
+		return nil, err
+	}
+	asking, cancel := context.WithTimeout(ctx, c.config.RequestTimeout)
+	defer cancel()
+	started := time.Now()
+	for tries := 1; ; tries++ {
+		lease, err := a.ask(asking)
+		if lease != nil {
+			return lease, nil
+		}
+		again := errors.Is(err, errBusy) && time.Since(started) < busyPatience || !errors.Is(err, errBusy) && transient(err)
+		if again && asking.Err() == nil && sleep(asking, backOff(tries)) {
+			continue
+		}
+		return nil, a.fail(ctx, err)
+	}
+}
+
+// Acquire waits until it has the lease or ctx ends. It asks again when the holder's time is up, and at least every poll interval;
+// nothing is held or kept open in between.
+//
+// When ctx ends while somebody else has the name, the error matches both [ErrNotAcquired] and the error of ctx. While the database
+// cannot be asked it goes on trying; if ctx ends then, the error matches that of ctx and wraps the last one
+// seen, but not ErrNotAcquired. Errors that asking again cannot cure return at once, as from [Client.TryAcquire].
+func (c *Client) Acquire(ctx context.Context, name string) (*Lease, error) {
+	a, err := c.newAttempt(name)
+	if err != nil {
+		return nil, err
+	}
+	w := newWait(c, name)
+	for {
+		lease, err := a.askFor(ctx)
+		if lease != nil {
+			return lease, nil
+		}
+		pause, final := w.next(ctx, err)
+		if final != nil || !sleep(ctx, pause) {
+			return nil, a.fail(ctx, w.end(ctx, final))
+		}
+	}
+}
+
+// An attempt is one wish to acquire, with the random id that makes asking twice harmless: a retry after an unknown
+// outcome finds its own grant.
+type attempt struct {
+	client *Client
+	name   string
+	holder string
+	// open is set when an answer is missing: the grant may exist, or come to be when a statement that is still on its way
+	// arrives. Only a grant in hand settles it.
+	open bool
+}
+
+func (c *Client) newAttempt(name string) (*attempt, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	return &attempt{client: c, name: name, holder: newHolder()}, nil
+}
+
+// newHolder is a random UUID.
+func newHolder() string {
+	var id pgtype.UUID
+	_, _ = rand.Read(id.Bytes[:]) // Never fails (crypto/rand).
+	id.Bytes[6], id.Bytes[8] = id.Bytes[6]&0x0f|0x40, id.Bytes[8]&0x3f|0x80
+	id.Valid = true
+	return id.String()
+}
+
+// A grantRow is what acquire.sql returns.
+type grantRow struct {
+	Outcome         string
+	Token           int64
+	Remaining       int64 // microseconds
+	Label           string
+	TookOver        bool
+	RemainingBefore int64 // microseconds
+	Isolation       string
+}
+
+// askFor is one ask, bounded by the request timeout.
+func (a *attempt) askFor(ctx context.Context) (*Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.client.config.RequestTimeout)
+	defer cancel()
+	return a.ask(ctx)
+}
+
+// ask asks the database once. It returns a lease, a *HeldError, errBusy, or why it could not be asked.
+func (a *attempt) ask(ctx context.Context) (*Lease, error) {
+	c := a.client
+	s, err := c.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var row grantRow
+	var sent time.Time
+	err = c.withPool(ctx, func(conn *pgx.Conn) error {
+		sent = time.Now()
+		rows, err := query(ctx, c, conn, pgx.RowToStructByPos[grantRow], s.acquire, a.name, a.holder, c.config.TTL.Microseconds(),
+			gateKey(c.config.Schema, a.name), c.config.Label, c.metadata)
+		if err == nil && len(rows) != 1 {
+			err = fmt.Errorf("acquire.sql returned %d rows instead of one", len(rows))
+		}
+		if err == nil && rows[0].Outcome == "unentered" {
+			_, err = query(ctx, c, conn, pgx.RowTo[int64], s.enter)
+		}
+		if err == nil {
+			row = rows[0]
+		}
+		return err
+	})
+	if err != nil {
+		a.open = a.open || !sent.IsZero() && undecided(err)
+		return nil, explain(c.config.Schema, err)
+	}
+	if row.Isolation != readCommitted {
+		c.pin(row.Isolation)
+	}
+	left := time.Duration(row.Remaining) * time.Microsecond
+	switch row.Outcome {
+	case "granted":
+		return a.begin(ctx, row, sent, left)
+	case "held":
+		return nil, &HeldError{Name: a.name, Holder: row.Label, Token: fencing.Token(row.Token), TimeLeft: left}
+	case "outrun":
+		a.abandon()
+	}
+	return nil, errBusy
+}
+
+// begin makes a lease of a grant.
+//
+// Invariant: trust counts from before the question was sent, over what the database says is left, which after a retry is less
+// than the TTL. A grant that took too long to arrive is given back, never handed out.
+func (a *attempt) begin(ctx context.Context, row grantRow, sent time.Time, left time.Duration) (*Lease, error) {
+	c := a.client
+	a.open = false
+	until := sent.Add(min(left, c.config.TTL) - c.config.Margin)
+	if !time.Now().Before(until) || c.closed.Load() || ctx.Err() != nil {
+		a.abandon()
+		return nil, errors.Join(errStaleGrant, ctx.Err())
+	}
+	l := &Lease{name: a.name, token: fencing.Token(row.Token), holder: a.holder, schema: c.config.Schema, free: c.free, ended: c.ended}
+	l.begin(until)
+	c.renewer.add(l)
+	if l.Err() != nil {
+		c.renewer.remove(l) // It ended before it was there.
+	}
+	kind, level, text := EventAcquired, slog.LevelDebug, "pglock: acquired"
+	attrs := []slog.Attr{slog.String("name", a.name), slog.Int64("token", row.Token)}
+	if row.TookOver {
+		kind, level, text = EventTakenOver, slog.LevelInfo, "pglock: took over an expired lease"
+		attrs = append(attrs, slog.String("from", row.Label),
+			slog.Duration("expired_for", -time.Duration(row.RemainingBefore)*time.Microsecond))
+	}
+	c.config.Logger.LogAttrs(ctx, level, text, attrs...)
+	c.config.OnEvent(Event{Kind: kind, Name: a.name, Token: l.token, TimeLeft: l.TimeLeft(), Took: time.Since(sent)})
+	return l, nil
+}
+
+// abandon gives a grant back that is not or may not be ours, in the background, and lets the attempt go on under a new id.
+func (a *attempt) abandon() {
+	a.client.freeLater(a.name, a.holder, 0)
+	a.holder, a.open = newHolder(), false
+}
+
+// fail ends an attempt without a lease and words the error.
+func (a *attempt) fail(ctx context.Context, err error) error {
+	c := a.client
+	if a.open {
+		a.abandon()
+	}
+	if errors.Is(err, errBusy) {
+		err = &HeldError{Name: a.name, Busy: true}
+	}
+	event := Event{Kind: EventNotAcquired, Name: a.name, Err: err}
+	var held *HeldError
+	if errors.As(err, &held) {
+		event.TimeLeft = held.TimeLeft
+		if held.Busy {
+			held.Blockers = c.blockers(ctx, a.name)
+		}
+	}
+	c.config.OnEvent(event)
+	if held != nil && error(held) == err {
+		return err // It says all by itself.
+	}
+	return fmt.Errorf("pglock: acquire %q: %w", a.name, err)
+}
+
+// blockers asks who is in the gate. It is for an error's text: nothing depends on the answer, and it gets little time, but
+// some even if ctx has ended.
+func (c *Client) blockers(ctx context.Context, name string) []int32 {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(c.config.RequestTimeout, 250*time.Millisecond))
+	defer cancel()
+	s := c.quick.Load()
+	if s == nil {
+		return nil
+	}
+	var pids []int32
+	_ = c.withPool(ctx, func(conn *pgx.Conn) error {
+		var err error
+		pids, err = query(ctx, c, conn, pgx.RowTo[int32], s.blocker, gateKey(c.config.Schema, name))
+		return err
+	})
+	return pids
+}
+
+// backOff is the pause before the given try of a name that is busy or a database that cannot be asked.
+func backOff(tries int) time.Duration {
+	return shorten(min(busyPause<<min(tries, 10), busyMaxPause), 0.5)
+}
