@@ -1,0 +1,60 @@
+// Package fencing refuses the writes of a stale holder inside the transaction that makes them.
+//
+// A lease is time-bounded, and its holder can be paused past the end: by a garbage collector, a virtual machine, a network. It
+// then wakes up and writes, not knowing that somebody else was granted the name. Only the store that receives the
+// write can refuse it. Here the store is PostgreSQL: a row of job_fences, the fence, has the highest token granted or
+// accepted for a name, and each writing transaction checks its own token against it and keeps the row locked until COMMIT.
+// A transaction with a lower token is refused, and rolls back with nothing written. The idea is Chubby's sequencer (Burrows
+// 2006, §2.4), known as the fencing token since Kleppmann, "How to do distributed locking" (2016).
+//
+// # What it does not do
+//
+//   - It checks transactions that call it. A write path without a check is not fenced.
+//   - It covers what commits with the check: rows of the same database. A mail, an object, a message or a row of another database
+//     that is written meanwhile is not undone, and not refused. Send the token along, and let the receiver refuse what is
+//     lower than the highest it has seen, atomically with its write. A receiver that cannot is not protected.
+//   - It does not roll back. After a refusal the transaction is still open and usable: the caller has to return the error.
+//   - It does not end the stale holder's work, and knows nothing of leases and time. A holder whose lease ran out still
+//     passes until the next grant: nobody else has the name.
+//   - It does not survive a fence that is lowered or restored alone. Rows and fence of one database go back together.
+//
+// # The forms
+//
+//   - [Fence.AdvanceTx], the conditional UPDATE: the form to begin with. It raises the fence itself, so it is also the one for
+//     a fence in another database than the lock's. Transactions on one fence run one after the other.
+//   - [Fence.ShareTx], a shared row lock on a fence that the grant has raised: transactions of one holder run side by side.
+//     It writes no new version of the row. With one client the two cost much the same.
+//   - [Fence.AdvanceStrictTx], which refuses an equal token: one transaction a token. It needs a fence of its own, because the
+//     grant puts the lease's fence at the token.
+//
+// A fence in another database is raised by the first [Fence.AdvanceTx] of a term there, not by the grant: until then the
+// holder before still passes.
+//
+// All forms work at every isolation level, anywhere in the transaction. First, a refusal comes before the work. Last, the
+// row is locked for a shorter time. Keep to one order in all transactions that touch the same rows, or they deadlock. In REPEATABLE
+// READ and SERIALIZABLE a fence that was written after the snapshot is a 40001, for the retry that such transactions need
+// anyway; with AdvanceTx that includes every transaction of the same holder which ran meanwhile.
+//
+// The row lock is the check. It lives until COMMIT or ROLLBACK (PostgreSQL manual 13.3.2), which is why the
+// functions take a transaction, not a connection or a pool, and why a plain SELECT is no check. Therefore:
+//
+//   - ROLLBACK TO SAVEPOINT to before the check undoes it, the lock too. Writes that commit after that are not fenced. A pgx
+//     transaction begun in another is a savepoint: check in the outermost.
+//   - An open transaction that passed keeps every grant of that name waiting, or busy. Bound it: idle_in_transaction_session_timeout,
+//     transaction_timeout (17), and no waiting for anything else between check and COMMIT.
+//
+// # Other languages
+//
+// The SQL is the interface. In the transaction of the write, with 1 row for a pass:
+//
+//	UPDATE job_fences SET token = :token, raised_at = clock_timestamp() WHERE name = :name AND token <= :token
+//
+// or, with a pass only if the value read is equal to the token, and no row being no pass:
+//
+//	SELECT token FROM job_fences WHERE name = :name FOR SHARE
+//
+// Zero rows are no error in SQL: look, and roll back. Both need the privileges SELECT and UPDATE on job_fences.
+//
+// Nothing here begins, commits or rolls back a transaction, or leaves a setting behind. It works behind a transaction pooler and
+// in every execution mode of pgx.
+package fencing
