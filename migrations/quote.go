@@ -12,7 +12,7 @@ func identifier(parts ...string) string { return pgx.Identifier(parts).Sanitize(
 func literal(s string) string {
 	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	if strings.Contains(s, `\`) {
-		return " E" + strings.ReplaceAll(quoted, `\`, `\\`)
+		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
 	}
 	return quoted
 }

@@ -1,0 +1,29 @@
+// Command pglock is the command line of Leasehold: it installs the tables and shows what is there. Run "pglock help".
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], environment{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv})
+	stop()
+	os.Exit(code)
+}
+
+// pglock is the tree of commands. A command is one file; to add one, write its file and name it here.
+func pglock() group {
+	return group{
+		name:    "pglock",
+		summary: "Leases, fences and their tables in PostgreSQL.",
+		members: []member{
+			migrate(),
+			version(),
+		},
+		notes: databaseNotes + "\n" + exitNotes,
+	}
+}
