@@ -38,7 +38,7 @@ func newMigrator(db DB, options Options) (*migrator, error) {
 
 // read returns the version and the tables, from one transaction, without a lock.
 func (m *migrator) read(ctx context.Context) (at state, found tables, err error) {
-	err = transact(ctx, m.conns, m.schema, readOnly, func(tx transaction) error {
+	err = transact(ctx, m.conns, m.schema, looking, func(tx transaction) error {
 		if found, err = tx.readTables(ctx); err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (m *migrator) apply(ctx context.Context, body string, seen state, target in
 	started := time.Now()
 	wait := waiting{migrator: m, pause: 20 * time.Millisecond}
 	for {
-		err := transact(ctx, m.conns, m.schema, readWrite, func(tx transaction) error {
+		err := transact(ctx, m.conns, m.schema, changing, func(tx transaction) error {
 			return tx.migrate(ctx, body, seen, target, &wait)
 		})
 		if err == nil {

@@ -9,13 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// access is how a transaction is begun. READ COMMITTED whatever the default of the database is: a statement after the
-// lock must see what the holder before us committed.
+// access is how a transaction is begun, whatever the defaults of the database are.
 type access string
 
 const (
-	readOnly  access = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
-	readWrite access = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+	// looking is one snapshot: the version and the tables that it is compared with must be of one moment.
+	looking access = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+	// changing has a snapshot for each statement: one after the lock must see what the holder before us committed.
+	changing access = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 )
 
 // transaction is one open transaction whose settings are ours, all of them local to it. Every statement goes by the simple
