@@ -45,15 +45,12 @@
 //
 // # Other languages
 //
-// The SQL is the interface. In the transaction of the write, with 1 row for a pass:
+// The SQL is the interface. In the transaction of the write, one of
 //
 //	UPDATE job_fences SET token = :token, raised_at = clock_timestamp() WHERE name = :name AND token <= :token
+//	SELECT token FROM job_fences WHERE name = :name AND token = :token FOR SHARE
 //
-// or, with a pass only if the value read is equal to the token, and no row being no pass:
-//
-//	SELECT token FROM job_fences WHERE name = :name FOR SHARE
-//
-// Zero rows are no error in SQL: look, and roll back. Both need the privileges SELECT and UPDATE on job_fences.
+// One row is a pass. No row is no error in SQL: look, and roll back. Both need the privileges SELECT and UPDATE on job_fences.
 //
 // Nothing here begins, commits or rolls back a transaction, or leaves a setting behind. It works behind a transaction pooler and
 // in every execution mode of pgx.

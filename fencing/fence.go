@@ -37,7 +37,8 @@ type Fence struct {
 //
 // Errors, and what is known then:
 //   - [ErrStale], a [*StaleError]: refused. Nothing was changed by the check; tx is still usable, so nothing but the caller's
-//     rollback keeps its other writes out. In READ COMMITTED a check waits for a grant in flight and sees its outcome.
+//     rollback keeps its other writes out. Roll back at once: a check that waited for a grant in flight and was then refused
+//     has locked the row all the same, and the new holder waits for it.
 //   - [ErrNoFence]: there is no row; tx as above. In REPEATABLE READ and SERIALIZABLE: no row in the snapshot.
 //   - bad input (nil tx, name, schema, token not above zero): nothing was sent.
 //   - an error of the server, a *pgconn.PgError in the chain: tx is aborted. 40001 (in REPEATABLE READ and SERIALIZABLE, the
@@ -92,7 +93,7 @@ func (f Fence) ShareSQLTx(ctx context.Context, tx *sql.Tx, token Token) error {
 // grant raises: in another database than the lock's, or for [Fence.AdvanceStrictTx].
 //
 // Call it once, when the resource is set up, in a transaction of its own: until that ends, others that create the same
-// fence wait, and they fail with 40001 in REPEATABLE READ and SERIALIZABLE. Before every check it would turn the loss of
+// fence wait, and then fail with 40001 in REPEATABLE READ and SERIALIZABLE. Before every check it would turn the loss of
 // the row, which is an [ErrNoFence], into a fence that passes a stale token.
 //
 // After an error of the server tx is aborted; after bad input nothing was sent.
@@ -116,57 +117,48 @@ const (
 )
 
 func (f Fence) advance(ctx context.Context, q query, token Token) error {
-	return f.update(ctx, q, opAdvance, advanceSQL, token, token)
+	_, err := f.pass(ctx, q, opAdvance, advanceSQL, token, token)
+	return err
 }
 
 func (f Fence) advanceStrict(ctx context.Context, q query, token Token) error {
-	return f.update(ctx, q, opAdvanceStrict, advanceStrictSQL, token, token-1)
+	_, err := f.pass(ctx, q, opAdvanceStrict, advanceStrictSQL, token, token-1)
+	return err
 }
 
-// update runs a conditional UPDATE, which passes up to the given fence, and finds out why if it changed no row.
-func (f Fence) update(ctx context.Context, q query, o op, body string, token, upTo Token) error {
+func (f Fence) share(ctx context.Context, q query, token Token) error {
+	fence, err := f.pass(ctx, q, opShare, shareSQL, token, token)
+	if err == nil && fence < token {
+		return fmt.Errorf("%w: share %q: the fence is at %d, below token %d", ErrNotRaised, f.Name, fence, token)
+	}
+	return err
+}
+
+// pass runs a statement that locks the row if its fence is at most limit, and finds out why if it returns no row.
+func (f Fence) pass(ctx context.Context, q query, o op, body string, token, limit Token) (Token, error) {
 	if err := f.validate(q, o, token); err != nil {
-		return err
+		return 0, err
 	}
 	var fence int64
 	err := q(ctx, f.statement(o, body), f.Name, int64(token)).Scan(&fence)
 	if err == nil {
-		return nil
+		return Token(fence), nil
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
-		return f.explain(o, err)
+		return 0, f.explain(o, err)
 	}
 
 	err = q(ctx, f.statement(o, readSQL), f.Name).Scan(&fence)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return f.missing(o)
+		return 0, f.missing(o)
 	case err != nil:
-		return f.explain(o, err)
-	case Token(fence) <= upTo:
+		return 0, f.explain(o, err)
+	case Token(fence) <= limit:
 		// The row was made between the two statements. It was not locked, so this is no pass.
-		return f.missing(o)
+		return 0, f.missing(o)
 	}
-	return &StaleError{Name: f.Name, Token: token, Fence: Token(fence)}
-}
-
-func (f Fence) share(ctx context.Context, q query, token Token) error {
-	if err := f.validate(q, opShare, token); err != nil {
-		return err
-	}
-	var fence int64
-	err := q(ctx, f.statement(opShare, shareSQL), f.Name).Scan(&fence)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return f.missing(opShare)
-	case err != nil:
-		return f.explain(opShare, err)
-	case Token(fence) > token:
-		return &StaleError{Name: f.Name, Token: token, Fence: Token(fence)}
-	case Token(fence) < token:
-		return fmt.Errorf("%w: share %q: the fence is at %d, below token %d", ErrNotRaised, f.Name, fence, token)
-	}
-	return nil
+	return 0, &StaleError{Name: f.Name, Token: token, Fence: Token(fence)}
 }
 
 func (f Fence) create(ctx context.Context, q query) error {

@@ -1,13 +1,15 @@
 -- Share: pass the fence in the writer's transaction beside other transactions of the same holder. A shared row lock.
 --
---   $1 text  name
+--   $1 text    name
+--   $2 bigint  token
 --
 -- One row: the token of the fence, which no grant raises until this transaction ends. Passed only if it is equal to the
 -- writer's token. Lower than that is no pass: two holders above an unraised fence would both pass.
--- 0 rows: there is no such fence. Roll back, as after any other answer.
+-- 0 rows: refused, the fence is above the token, or there is no such fence. read.sql tells which. Roll back.
 --
--- FOR SHARE, not FOR KEY SHARE: an UPDATE of the token does not conflict with the latter. The condition is on the name
--- only, so that the token is that of the row version locked, not of one that the snapshot showed before the wait.
+-- FOR SHARE, not FOR KEY SHARE: an UPDATE of the token does not conflict with the latter. The condition on the token keeps
+-- a stale holder's attempts from locking the row; equality there would take a snapshot from before the own grant for a
+-- refusal, where now it is a 40001.
 --
 -- Clock: none.
 -- Isolation: any. READ COMMITTED decides on the newest version of the row, after waiting for it; REPEATABLE READ and
@@ -15,4 +17,5 @@
 SELECT f.token
 FROM {schema}.job_fences AS f
 WHERE f.name = $1::text
+    AND f.token <= $2::bigint
 FOR SHARE;

@@ -1,0 +1,71 @@
+package history
+
+// A Kind says what happened.
+type Kind string
+
+// Kinds that the database records.
+const (
+	KindLease Kind = "lease" // a row of pglock_leases was inserted, updated or deleted: Old, New
+	KindFence Kind = "fence" // a row of job_fences was: Token, its new value
+	KindWrite Kind = "write" // a fenced transaction committed: Token, Fence, Write
+)
+
+// Kinds that a process notes.
+const (
+	KindClock   Kind = "clock"   // the database's clock said At, between From and To
+	KindGranted Kind = "granted" // a client was handed a lease
+	KindTrusts  Kind = "trusts"  // a client was asked between From and To and trusted its lease for Left
+	KindEnded   Kind = "ended"   // a client's term was over: released, lost or crashed, as Text says
+	KindWrote   Kind = "wrote"   // the commit of a fenced transaction was confirmed
+	KindRefused Kind = "refused" // a fenced transaction was refused as stale and rolled back
+	KindUnknown Kind = "unknown" // a fenced transaction's commit was sent and not answered
+	KindFault   Kind = "fault"   // something was broken on purpose, as Text says
+	KindNote    Kind = "note"    // for the reader
+)
+
+// An Event is one line of a history. Which fields are set depends on the kind.
+type Event struct {
+	Kind  Kind   `json:"kind"`
+	Name  string `json:"name,omitempty"`
+	Token int64  `json:"token,omitempty"`
+	Write string `json:"write,omitempty"` // the id of a fenced transaction
+
+	// Seq orders what the database recorded. It is zero for what a process noted.
+	Seq     int64  `json:"seq,omitempty"`
+	At      int64  `json:"at,omitempty"`      // the database's clock
+	Started int64  `json:"started,omitempty"` // the database's clock when the statement arrived
+	Xid     int64  `json:"xid,omitempty"`     // the transaction
+	By      string `json:"by,omitempty"`      // application_name of the session: the client that did it
+	Old     *Row   `json:"old,omitempty"`
+	New     *Row   `json:"new,omitempty"`
+	Fence   int64  `json:"fence,omitempty"` // of a write: the fence as read at its commit
+
+	// Process and Client say who noted it. Clocks of two processes have nothing to do with each other.
+	Process string `json:"process,omitempty"`
+	Client  string `json:"client,omitempty"`
+	From    int64  `json:"from,omitempty"` // the process's clock before
+	To      int64  `json:"to,omitempty"`   // and after
+	Left    int64  `json:"left,omitempty"` // how long the lease is trusted
+	Text    string `json:"text,omitempty"`
+}
+
+// A Row is a version of a row of pglock_leases.
+type Row struct {
+	Token    int64  `json:"token"`
+	Holder   string `json:"holder"`
+	Label    string `json:"label"`
+	Acquired int64  `json:"acquired"`
+	Renewed  int64  `json:"renewed"`
+	Expires  *int64 `json:"expires"` // nil: free
+}
+
+// grants tells whether the event began a term.
+func (e Event) grants() bool {
+	return e.Kind == KindLease && e.New != nil && e.New.Expires != nil &&
+		(e.Old == nil || e.Old.Token != e.New.Token || e.Old.Holder != e.New.Holder)
+}
+
+// goesOn tells whether the event changed the row of a term without beginning another: a renewal or a release.
+func (e Event) goesOn() bool {
+	return e.Kind == KindLease && e.Old != nil && e.New != nil && e.Old.Token == e.New.Token && e.Old.Holder == e.New.Holder
+}

@@ -1,0 +1,66 @@
+package history
+
+// writesInTurn: a fenced write commits only if its token is not below the fence at its commit, not below a token that was
+// granted before, and not below that of a write committed before (invariant I3; design, fence checks).
+//
+// The number of a write is drawn at its commit, while it holds the lock on the fence; a grant draws its number
+// under the same lock. So the order of the numbers is the order of commits, unless a check does not hold its lock,
+// which is what this rule is to find.
+func writesInTurn(t *trial) {
+	for _, name := range t.names {
+		var granted, raised, written *Event
+		highest := func(e *Event, seen **Event, token int64) {
+			if *seen == nil || token > tokenOf(**seen) {
+				*seen = e
+			}
+		}
+		for _, e := range t.database[name] {
+			switch {
+			case e.grants():
+				highest(&e, &granted, e.New.Token)
+			case e.Kind == KindFence:
+				highest(&e, &raised, e.Token)
+			case e.Kind == KindWrite:
+				switch {
+				case e.Token < e.Fence:
+					t.report([]Event{e}, "a write with token %d was committed when the fence was %d", e.Token, e.Fence)
+				case raised != nil && e.Token < raised.Token:
+					t.report([]Event{*raised, e}, "a write with token %d was committed after the fence was raised to %d", e.Token, raised.Token)
+				case granted != nil && e.Token < granted.New.Token:
+					t.report([]Event{*granted, e}, "a write with token %d was committed after %d was granted", e.Token, granted.New.Token)
+				case written != nil && e.Token < written.Token:
+					t.report([]Event{*written, e}, "a write with token %d was committed after one with %d", e.Token, written.Token)
+				}
+				highest(&e, &written, e.Token)
+			}
+		}
+	}
+}
+
+func tokenOf(e Event) int64 {
+	if e.New != nil {
+		return e.New.Token
+	}
+	return e.Token
+}
+
+// grantsFence: the transaction that grants raises the fence at least to the new token (invariant I3).
+func grantsFence(t *trial) {
+	for _, name := range t.names {
+		fence := map[int64]int64{} // by transaction
+		for _, e := range t.database[name] {
+			if e.Kind == KindFence {
+				fence[e.Xid] = e.Token
+			}
+		}
+		highest := int64(0)
+		for _, e := range t.database[name] {
+			if e.Kind == KindFence {
+				highest = max(highest, e.Token)
+			}
+			if e.grants() && max(highest, fence[e.Xid]) < e.New.Token {
+				t.report([]Event{e}, "token %d was granted and the fence stayed at %d", e.New.Token, highest)
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package pgtest
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func TestSchema_IsFreshAndDropped(t *testing.T) {
+	t.Parallel()
+	var dsn string
+	var names []any
+	quoted := 0
+	t.Run("tests", func(t *testing.T) {
+		for range 3 {
+			var schema string
+			dsn, schema = Schema(t)
+			names = append(names, schema)
+			if strings.Contains(schema, `"`) {
+				quoted++
+			}
+			exists(t, dsn, schema, true)
+		}
+	})
+	require.Len(t, names, 3)
+	require.GreaterOrEqual(t, quoted, 1, "a name that needs quoting")
+	for _, name := range names {
+		exists(t, dsn, name, false)
+	}
+}
+
+func exists(t *testing.T, dsn string, schema any, want bool) {
+	t.Helper()
+	var got bool
+	require.NoError(t, Pool(t, dsn).QueryRow(t.Context(), "SELECT count(*) = 1 FROM pg_namespace WHERE nspname = $1", schema).Scan(&got))
+	require.Equal(t, want, got, schema)
+}
+
+func TestServer_IsShared(t *testing.T) {
+	t.Parallel()
+	require.Same(t, Server(t), Server(t))
+}
+
+func TestPrivate_IsNotShared(t *testing.T) {
+	t.Parallel()
+	server := Private(t, map[string]string{"statement_timeout": "1234ms"})
+	require.NotEqual(t, Server(t).DSN(), server.DSN())
+	var timeout string
+	require.NoError(t, Pool(t, server.DSN()).QueryRow(t.Context(), "SHOW statement_timeout").Scan(&timeout))
+	require.Equal(t, "1234ms", timeout)
+	require.NoError(t, server.Stop(pgserver.Immediate))
+}
+
+// recorder is a testing.TB that survives its own failure.
+type recorder struct {
+	testing.TB
+	failed, skipped string
+}
+
+func (r *recorder) Helper()                   {}
+func (r *recorder) Fatalf(f string, a ...any) { r.failed = f; panic(r) }
+func (r *recorder) Skip(a ...any)             { r.skipped = a[0].(string); panic(r) }
+
+func TestSkip_FailsInCI(t *testing.T) {
+	for value, fails := range map[string]bool{"": false, "0": false, "1": true} {
+		t.Setenv("LEASEHOLD_NO_SKIP", value)
+		r := &recorder{TB: t}
+		require.Panics(t, func() { Skip(r, "no engine") })
+		require.Equal(t, fails, r.failed != "", value)
+		require.Equal(t, !fails, r.skipped != "", value)
+	}
+	require.NoError(t, os.Unsetenv("LEASEHOLD_NO_SKIP"))
+}
