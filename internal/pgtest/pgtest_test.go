@@ -1,7 +1,6 @@
 package pgtest
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -75,5 +74,4 @@ func TestSkip_FailsInCI(t *testing.T) {
 		require.Equal(t, fails, r.failed != "", value)
 		require.Equal(t, !fails, r.skipped != "", value)
 	}
-	require.NoError(t, os.Unsetenv("LEASEHOLD_NO_SKIP"))
 }
