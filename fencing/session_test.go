@@ -252,3 +252,5 @@ func within(t testing.TB) context.Context {
 
 // quoted is the schema for the tests' own statements.
 func quoted(schema string) string { return pgx.Identifier{schema}.Sanitize() }
+
+func isStale(err error) bool { return errors.Is(err, fencing.ErrStale) }
