@@ -8,28 +8,41 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestHabits_SkipsGoThroughPgtest: a skip must be able to fail in CI, which pgtest.Skip does under
-// LEASEHOLD_NO_SKIP=1 and t.Skip does not.
-func TestHabits_SkipsGoThroughPgtest(t *testing.T) {
+// TestHabits_SkipsCanFailInCI: tests skip through pgtest.Skip, or through a function that looks at
+// LEASEHOLD_NO_SKIP as it does. A bare t.Skip would pass for a test that holds.
+func TestHabits_SkipsCanFailInCI(t *testing.T) {
 	var wrong []string
 	for _, f := range goFiles(t) {
-		if within(f.path, "internal/pgtest") && !isTest(f.path) {
-			continue // where Skip is
-		}
-		wrong = append(wrong, calls(t, f, "Skip", "SkipNow", "Skipf")...)
+		wrong = append(wrong, bareSkips(t, f)...)
 	}
 	require.Empty(t, wrong)
 }
 
 func TestHabits_SkipCheckFindsEachMistake(t *testing.T) {
-	source := "package p\nfunc TestA(t *testing.T) {\n\tt.Skip()\n\tpgtest.Skip(t, \"no\")\n\tb.Skipf(\"x\")\n\tt.SkipNow()\n}\n"
-	require.Equal(t, []string{"p_test.go:3: t.Skip", "p_test.go:5: b.Skipf", "p_test.go:6: t.SkipNow"},
-		calls(t, file{"p_test.go", source}, "Skip", "SkipNow", "Skipf"))
+	source := `package p
+
+func TestA(t *testing.T) {
+	t.Skip()
+	pgtest.Skip(t, "no server")
+	t.Run("b", func(t *testing.T) { t.Skipf("x") })
+	t.SkipNow()
+}
+
+func skip(t *testing.T) {
+	if os.Getenv("LEASEHOLD_NO_SKIP") == "1" {
+		t.Fatal("no server")
+	}
+	t.Skip("no server")
+}
+`
+	require.Equal(t, []string{"p_test.go:4: t.Skip", "p_test.go:6: t.Skipf", "p_test.go:7: t.SkipNow"},
+		bareSkips(t, file{"p_test.go", source}))
 }
 
 // TestHabits_DecisionRecordsHaveFourParts: docs/decisions/NNNN-title.md, each number once.
@@ -62,26 +75,29 @@ func TestHabits_MakefileTargetsAreInHelp(t *testing.T) {
 	}
 }
 
-// calls finds method calls of the given names, those on the package pgtest left out.
-func calls(t *testing.T, f file, names ...string) []string {
+// bareSkips finds the calls of t.Skip and its kin in functions that do not look at LEASEHOLD_NO_SKIP.
+func bareSkips(t *testing.T, f file) []string {
 	t.Helper()
 	fset := token.NewFileSet()
 	parsed, err := parser.ParseFile(fset, f.path, f.text, 0)
 	require.NoError(t, err)
 	var found []string
-	ast.Inspect(parsed, func(node ast.Node) bool {
-		call, ok := node.(*ast.CallExpr)
-		if !ok {
+	for _, decl := range parsed.Decls {
+		text := f.text[fset.Position(decl.Pos()).Offset:fset.Position(decl.End()).Offset]
+		if strings.Contains(text, `Getenv("LEASEHOLD_NO_SKIP")`) {
+			continue
+		}
+		ast.Inspect(decl, func(node ast.Node) bool {
+			selector, ok := node.(*ast.SelectorExpr)
+			if !ok || !slices.Contains([]string{"Skip", "SkipNow", "Skipf"}, selector.Sel.Name) {
+				return true
+			}
+			if of, ok := selector.X.(*ast.Ident); ok && of.Name != "pgtest" {
+				line := fset.Position(selector.Pos()).Line
+				found = append(found, fmt.Sprintf("%s:%d: %s.%s", f.path, line, of.Name, selector.Sel.Name))
+			}
 			return true
-		}
-		selector, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok || !slices.Contains(names, selector.Sel.Name) {
-			return true
-		}
-		if of, ok := selector.X.(*ast.Ident); ok && of.Name != "pgtest" {
-			found = append(found, fmt.Sprintf("%s:%d: %s.%s", f.path, fset.Position(call.Pos()).Line, of.Name, selector.Sel.Name))
-		}
-		return true
-	})
+		})
+	}
 	return found
 }

