@@ -67,6 +67,9 @@ func (c *Client) Acquire(ctx context.Context, name string) (*Lease, error) {
 	}
 	w := newWait(c, name)
 	for {
+		if c.closed.Load() {
+			return nil, a.fail(ctx, ErrClosed)
+		}
 		lease, err := a.askFor(ctx)
 		if lease != nil {
 			return lease, nil

@@ -130,14 +130,17 @@ func (c *Client) background(work func()) bool {
 }
 
 // Close releases every lease that is still held, waits for what runs in the background and closes the client's own
-// connection. It returns when all that is done or ctx has ended; what could not be released by then expires by itself.
-// Leases that were lost are no error. The second call returns nil.
+// connection. It is fine in a defer: like [Lease.Release] it does not heed the end of ctx, and takes at most twice the
+// request timeout; what could not be released by then expires by itself. Leases that were lost are no error. The second
+// call returns nil.
 //
 // End the work first: Close cancels the contexts of its leases.
 func (c *Client) Close(ctx context.Context) error {
 	if c.closed.Swap(true) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*c.config.RequestTimeout)
+	defer cancel()
 	err := c.releaseAll(ctx)
 	c.stop()
 	c.mu.Lock()

@@ -77,6 +77,8 @@ const (
 	LostUnreachable LostReason = "unreachable"
 	// LostRevoked means that an operator freed the lease.
 	LostRevoked LostReason = "revoked"
+	// LostRolledBack means that the database went back to a state before the grant: a failover or a restore lost it.
+	LostRolledBack LostReason = "rolled back"
 	// LostDeleted means that the row of the lease is gone.
 	LostDeleted LostReason = "deleted"
 )
@@ -124,6 +126,9 @@ func explain(schema string, err error) error {
 	switch pg.Code {
 	case "42P01", "3F000", "42703": // undefined table, schema, column
 		return fmt.Errorf("%w: schema %q: run: pglock migrate up -schema %s: %w", ErrNotMigrated, schema, shellQuote(schema), err)
+	case "26000", "42P05": // prepared statement does not exist; exists already
+		return fmt.Errorf("a pooler in transaction mode mixes up prepared statements: set the pool's ConnConfig.DefaultQueryExecMode "+
+			"to cache_describe, exec or simple_protocol (in a connection string: default_query_exec_mode=cache_describe): %w", err)
 	case "25006", "55000": // read-only transaction; recovery is in progress
 		return fmt.Errorf("the server is read-only, perhaps a standby: add target_session_attrs=read-write to the connection string: %w", err)
 	}

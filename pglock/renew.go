@@ -152,6 +152,8 @@ func (l *Lease) settle(row *leaseRow) verdict {
 	switch {
 	case row == nil:
 		lost.Reason = LostDeleted
+	case row.Token < int64(l.token):
+		lost.Reason = LostRolledBack
 	case row.Holder != l.holder || row.Token != int64(l.token):
 		lost.Reason, lost.By, lost.NewToken = LostTakenOver, row.Label, fencing.Token(row.Token)
 		if row.Holder == l.holder {

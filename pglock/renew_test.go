@@ -184,6 +184,7 @@ func TestRenewer_OutageEndsTheLeaseAtTheEndOfTrust(t *testing.T) {
 				require.Equal(t, LostUnreachable, lost.Reason)
 				require.Error(t, lost.Err, "it says what the last renewal met")
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				require.Len(t, s.ended, 1, "a term ends once")
 			})
 		})
@@ -230,6 +231,7 @@ func TestSettle_SaysWhyALeaseWasNotRenewed(t *testing.T) {
 		{"no row", nil, LostDeleted},
 		{"another holder", &leaseRow{Holder: "i", Label: "x", Token: 6, Remaining: left(1)}, LostTakenOver},
 		{"another holder who released", &leaseRow{Holder: "i", Label: "x", Token: 6}, LostTakenOver},
+		{"a lower token", &leaseRow{Holder: "i", Token: 4, Remaining: left(1)}, LostRolledBack},
 		{"freed", &leaseRow{Holder: "h", Token: 5}, LostRevoked},
 		{"freed and raised", &leaseRow{Holder: "h", Token: 6}, LostRevoked},
 		{"run out", &leaseRow{Holder: "h", Token: 5, Remaining: left(0)}, LostExpired},
