@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold-go/leasehold/internal/pgtest"
 	"github.com/leasehold-go/leasehold/pglock"
 )
 
@@ -41,4 +44,24 @@ func invoiceNightly(ctx context.Context, pool *pgxpool.Pool, config pglock.Confi
 		return nil
 	}
 	return err
+}
+
+func TestExample_OneInstanceInvoices(t *testing.T) {
+	t.Parallel()
+	dsn, schema := pgtest.Migrated(t)
+	config, err := pgxpool.ParseConfig(dsn)
+	require.NoError(t, err)
+	config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
+	pool := pgtest.PoolWith(t, config)
+	_, err = pool.Exec(t.Context(), "CREATE TABLE invoices (customer int PRIMARY KEY, token bigint NOT NULL)")
+	require.NoError(t, err)
+
+	in := installation{dsn: dsn, schema: schema, pool: pool}
+	other := take(t, in.client(t, pglock.Config{Label: "another instance"}), "invoice-job")
+	require.NoError(t, invoiceNightly(t.Context(), pool, pglock.Config{Schema: schema}))
+	require.Zero(t, value[int](t, in, "SELECT count(*) FROM %s.invoices"), "skipped")
+
+	require.NoError(t, other.Release(t.Context()))
+	require.NoError(t, invoiceNightly(t.Context(), pool, pglock.Config{Schema: schema}))
+	require.Equal(t, 3, value[int](t, in, "SELECT count(*) FROM %s.invoices WHERE token = 2"))
 }

@@ -1,0 +1,4 @@
+package pglock
+
+// GateKey is gateKey, for the black-box tests.
+var GateKey = gateKey
