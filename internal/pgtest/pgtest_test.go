@@ -75,3 +75,14 @@ func TestSkip_FailsInCI(t *testing.T) {
 		require.Equal(t, !fails, r.skipped != "", value)
 	}
 }
+
+func TestMigrated_HasTheTables(t *testing.T) {
+	t.Parallel()
+	for range 3 { // one of the names needs quoting
+		dsn, schema := Migrated(t)
+		var tables int
+		require.NoError(t, Pool(t, dsn).QueryRow(t.Context(),
+			"SELECT count(*) FROM pg_tables WHERE schemaname = $1 AND tablename IN ('pglock_leases', 'job_fences')", schema).Scan(&tables))
+		require.Equal(t, 2, tables, schema)
+	}
+}
