@@ -1,5 +1,9 @@
 package fencing_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/leasehold-go/leasehold/internal/pgtest"
+)
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold-go/leasehold/fencing"
+	"github.com/leasehold-go/leasehold/internal/pgtest"
 )
 
 // TestScripts runs each interleaving of testdata with both drivers. testdata/README.md has the language.

@@ -174,7 +174,9 @@ func (s *sqlSession) check(ctx context.Context, form string, f fencing.Fence, to
 	return checkSQLTx(ctx, s.tx, form, f, token)
 }
 
-func (s *sqlSession) create(ctx context.Context, f fencing.Fence) error { return f.CreateSQLTx(ctx, s.tx) }
+func (s *sqlSession) create(ctx context.Context, f fencing.Fence) error {
+	return f.CreateSQLTx(ctx, s.tx)
+}
 
 func (s *sqlSession) inTx() bool { return s.tx != nil }
 
