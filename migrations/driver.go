@@ -22,8 +22,7 @@ var errMoved = errors.New("the version changed meanwhile")
 // of them in one transaction, so Lock has nothing to lock and a dirty mark is never written. What can happen between
 // Version and Run is found by Run: it compares the version again under its lock.
 type driver struct {
-	// ctx is a field because the interface has no room for it. A driver lives as long as the call that it belongs to.
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // the interface has no room for it; a driver lives as long as one call
 	migrator *migrator
 
 	seen state // what the plan was made from

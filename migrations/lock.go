@@ -87,6 +87,12 @@ LIMIT 1`)
 	if err != nil || len(rows) == 0 {
 		return ""
 	}
-	row := rows[0]
-	return fmt.Sprintf("pid %s, application %q, %s for %s", row[0], row[1], row[2], row[3])
+	pid, application, state, since := rows[0][0], rows[0][1], rows[0][2], rows[0][3]
+	text := fmt.Sprintf("pid %s, application %q, %s for %s", pid, application, state, since)
+	if state == "idle" {
+		// Outside a transaction, so the lock is one of the session, and not ours.
+		text += "; golang-migrate's own program, run through a transaction pooler, leaves such a lock behind: " +
+			"SELECT pg_terminate_backend(" + pid + ") ends it"
+	}
+	return text
 }

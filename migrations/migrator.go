@@ -153,7 +153,7 @@ func (w *waiting) sleep(ctx context.Context, err error) error {
 	switch state := sqlState(err); {
 	case errors.As(err, &busy):
 	case state == "55P03": // lock_timeout: a table is in use
-	case collided[state] && w.collisions < maxCollisions:
+	case collided(state) && w.collisions < maxCollisions:
 		w.collisions++
 	default:
 		return err
@@ -173,13 +173,17 @@ func (w *waiting) sleep(ctx context.Context, err error) error {
 	}
 }
 
-// collided are the SQLSTATEs of two sessions that made the same thing at once, or locked in opposite order. Ours are kept
-// apart by the lock; these come from somebody who does not take it.
-var collided = map[string]bool{
-	"23505": true, // unique_violation, in pg_namespace, pg_class or pg_type
-	"40001": true, // serialization_failure
-	"40P01": true, // deadlock_detected
-	"42710": true, // duplicate_object
-	"42P06": true, // duplicate_schema
-	"42P07": true, // duplicate_table
+// collided reports whether two sessions made the same thing at once, or locked in opposite order. Ours are kept apart by the
+// lock; this comes from somebody who does not take it.
+func collided(sqlState string) bool {
+	switch sqlState {
+	case "23505", // unique_violation, in pg_namespace, pg_class or pg_type
+		"40001", // serialization_failure
+		"40P01", // deadlock_detected
+		"42710", // duplicate_object
+		"42P06", // duplicate_schema
+		"42P07": // duplicate_table
+		return true
+	}
+	return false
 }
