@@ -23,7 +23,7 @@
 //   - [Fence.AdvanceTx], the conditional UPDATE: the form to begin with. It raises the fence itself, so it is also the one for
 //     a fence in another database than the lock's. Transactions on one fence run one after the other.
 //   - [Fence.ShareTx], a shared row lock on a fence that the grant has raised: transactions of one holder run side by side.
-//     It writes no new version of the row. With one client the two cost much the same.
+//     It locks the row without writing a new version. With one client the two cost much the same.
 //   - [Fence.AdvanceStrictTx], which refuses an equal token: one transaction a token. It needs a fence of its own, because the
 //     grant puts the lease's fence at the token.
 //
@@ -41,7 +41,9 @@
 //   - ROLLBACK TO SAVEPOINT to before the check undoes it, the lock too. Writes that commit after that are not fenced. A pgx
 //     transaction begun in another is a savepoint: check in the outermost.
 //   - An open transaction that passed keeps every grant of that name waiting, or busy. Bound it: idle_in_transaction_session_timeout,
-//     transaction_timeout (17), and no waiting for anything else between check and COMMIT.
+//     transaction_timeout (17), and no waiting for anything else between check and COMMIT. Shared checks that overlap without a
+//     gap do the same for as long as they go on: stop when the lease is lost.
+//   - A refused transaction may hold the lock too, if the check had to wait for the grant that refuses it. Roll back at once.
 //
 // # Other languages
 //

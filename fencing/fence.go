@@ -77,6 +77,9 @@ func (f Fence) AdvanceStrictSQLTx(ctx context.Context, tx *sql.Tx, token Token) 
 // raises nothing: with the fence at 6, holder 7 and its successor 8 would both pass, one after the other or at once. For a
 // fence in another database than the lock's use [Fence.AdvanceTx], at least in the first transaction of a term.
 //
+// Stop when the lease is lost. A shared lock does not queue behind a grant that waits to raise the fence, so as long as a
+// holder's shared transactions overlap, nobody else is granted the name, although the lease has run out.
+//
 // Do not follow it by [Fence.AdvanceTx] in the same transaction: two transactions that do wait for each other (40P01).
 //
 // Other errors, place in the transaction and isolation levels are those of [Fence.AdvanceTx].
