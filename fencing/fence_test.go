@@ -270,35 +270,38 @@ func TestFence_EndedTransactionIsAnError(t *testing.T) {
 func TestFence_DeadlockPassesThrough(t *testing.T) {
 	t.Parallel()
 	dsn, schema := pgtest.Migrated(t)
-	x, y := fencing.Fence{Name: "x", Schema: schema}, fencing.Fence{Name: "y", Schema: schema}
+	const x, y = "x", "y"
 	cases := map[string]struct {
 		form          string
-		first, second [2]fencing.Fence // of the two transactions
+		first, second [2]string // fences of the two transactions: by form, then by an exclusive check
 	}{
-		"two fences in two orders":      {"advance", [2]fencing.Fence{x, y}, [2]fencing.Fence{y, x}},
-		"shared first, then exclusive":  {"share", [2]fencing.Fence{x, x}, [2]fencing.Fence{x, x}},
-		"shared and exclusive, crossed": {"share", [2]fencing.Fence{x, y}, [2]fencing.Fence{y, x}},
+		"two fences in two orders":      {"advance", [2]string{x, y}, [2]string{y, x}},
+		"shared first, then exclusive":  {"share", [2]string{x, x}, [2]string{x, x}},
+		"shared and exclusive, crossed": {"share", [2]string{x, y}, [2]string{y, x}},
 	}
-	observer := observe(t, dsn)
-	require.NoError(t, pgx.BeginFunc(within(t), observer, func(tx pgx.Tx) error {
-		return errors.Join(
-			x.CreateTx(within(t), tx), y.CreateTx(within(t), tx),
-			x.AdvanceTx(within(t), tx, 1), y.AdvanceTx(within(t), tx, 1))
-	}))
 	for name, c := range cases {
 		for _, driver := range drivers {
 			t.Run(name+"/"+driver, func(t *testing.T) {
+				t.Parallel()
+				fence := func(name string) fencing.Fence {
+					return fencing.Fence{Name: t.Name() + " " + name, Schema: schema}
+				}
+				require.NoError(t, pgx.BeginFunc(within(t), observe(t, dsn), func(tx pgx.Tx) error {
+					return errors.Join(
+						fence(x).CreateTx(within(t), tx), fence(x).AdvanceTx(within(t), tx, 1),
+						fence(y).CreateTx(within(t), tx), fence(y).AdvanceTx(within(t), tx, 1))
+				}))
 				a, _ := connect(t, driver, dsn)
 				b, _ := connect(t, driver, dsn)
 				require.NoError(t, a.begin(t.Context(), levels[0]))
 				require.NoError(t, b.begin(t.Context(), levels[0]))
-				require.NoError(t, a.check(within(t), c.form, c.first[0], 1))
-				require.NoError(t, b.check(within(t), c.form, c.second[0], 1))
+				require.NoError(t, a.check(within(t), c.form, fence(c.first[0]), 1))
+				require.NoError(t, b.check(within(t), c.form, fence(c.second[0]), 1))
 
 				// The victim's transaction is aborted at once, and the other goes on.
 				results := make(chan error, 2)
-				go func() { results <- a.check(within(t), "advance", c.first[1], 1) }()
-				go func() { results <- b.check(within(t), "advance", c.second[1], 1) }()
+				go func() { results <- a.check(within(t), "advance", fence(c.first[1]), 1) }()
+				go func() { results <- b.check(within(t), "advance", fence(c.second[1]), 1) }()
 				victim, winner := <-results, <-results
 				if victim == nil {
 					victim, winner = winner, victim
