@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/golang-migrate/migrate/v4/source"
@@ -110,80 +109,4 @@ func (tx transaction) migrate(ctx context.Context, body string, seen state, targ
 		}
 	}
 	return tx.writeVersion(ctx, target)
-}
-
-// waiting is the state of one wait for others.
-type waiting struct {
-	migrator   *migrator
-	pause      time.Duration
-	collisions int
-	since      time.Time
-	looked     time.Time
-	holder     string
-}
-
-const (
-	longestPause  = 500 * time.Millisecond
-	lookEvery     = 5 * time.Second
-	maxCollisions = 5
-)
-
-// look finds out who has the lock, now and then, and says so.
-func (w *waiting) look(ctx context.Context, tx transaction, err error) {
-	var busy *busyError
-	if !errors.As(err, &busy) {
-		return
-	}
-	now := time.Now()
-	if w.since.IsZero() {
-		w.since = now
-	}
-	if now.Sub(w.since) < time.Second || now.Sub(w.looked) < lookEvery {
-		return
-	}
-	w.looked = now
-	w.holder = tx.holder(ctx, busy.keys)
-	w.migrator.logger.WarnContext(ctx, "waiting for another process that migrates this schema",
-		"waited", now.Sub(w.since).Round(time.Millisecond), "lock_held_by", w.holder)
-}
-
-// sleep waits before the next attempt, or returns an error if there is to be none: err itself, or why the wait ended.
-func (w *waiting) sleep(ctx context.Context, err error) error {
-	var busy *busyError
-	switch state := sqlState(err); {
-	case errors.As(err, &busy):
-	case state == "55P03": // lock_timeout: a table is in use
-	case collided(state) && w.collisions < maxCollisions:
-		w.collisions++
-	default:
-		return err
-	}
-	// Jitter over the whole pause, so that ten that were started together spread out.
-	timer := time.NewTimer(w.pause/2 + rand.N(w.pause/2))
-	defer timer.Stop()
-	w.pause = min(w.pause*3/2, longestPause)
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		if w.holder != "" {
-			err = fmt.Errorf("%w (lock held by %s)", err, w.holder)
-		}
-		return fmt.Errorf("waiting: %w: %w", err, context.Cause(ctx))
-	}
-}
-
-// collided reports whether two sessions made the same thing at once, or locked in opposite order. Ours are kept apart by the
-// lock; this comes from somebody who does not take it.
-func collided(sqlState string) bool {
-	switch sqlState {
-	case "23505", // unique_violation, in pg_namespace, pg_class or pg_type
-		"40001", // serialization_failure
-		"40P01", // deadlock_detected
-		"42710", // duplicate_object
-		"42P06", // duplicate_schema
-		"42P07": // duplicate_table
-		return true
-	}
-	return false
 }

@@ -80,6 +80,25 @@ func TestUp_NameThatMeansSomethingElseIsRefused(t *testing.T) {
 	}
 }
 
+// TestUp_DatabaseOfAnotherEncoding: names go through whatever encoding and string syntax the session has by default.
+func TestUp_DatabaseOfAnotherEncoding(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, pgtest.Private(t, nil).DSN())
+	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
+		name := strings.ToLower(encoding)
+		run(t, admin, "CREATE DATABASE "+name+" ENCODING '"+encoding+"' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+			"ALTER DATABASE "+name+" SET standard_conforming_strings = off")
+		pool := openPool(t, admin.Config().ConnString(), func(config *pgxpool.Config) {
+			config.ConnConfig.Database, config.MaxConns = name, 1
+		})
+		const schema = `Grüße\x'"`
+		require.NoError(t, migrations.Up(limit(t), migrations.Pool(pool), migrations.Options{Schema: schema}))
+		_, err := pool.Exec(limit(t), "SET client_encoding = 'UTF8'; SET standard_conforming_strings = on")
+		require.NoError(t, err)
+		require.True(t, one[bool](t, pool, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", schema))
+	}
+}
+
 func TestUp_EveryQueryModeOfAPool(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{
