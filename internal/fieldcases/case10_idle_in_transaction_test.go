@@ -1,0 +1,66 @@
+package fieldcases_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold-go/leasehold/internal/pgtest"
+	"github.com/leasehold-go/leasehold/pglock"
+)
+
+// skypilot PR 10251: holders sat idle in transaction, and a hardening setting silently freed their locks in mid-work.
+
+func TestCase10_HoldersAndWaitersAreNeverIdleInTransaction(t *testing.T) {
+	t.Parallel()
+	for _, isolation := range []string{"read committed", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			t.Parallel()
+			server := pgtest.Private(t, map[string]string{
+				"idle_in_transaction_session_timeout": "1s",
+				"default_transaction_isolation":       isolation,
+			})
+			p := installOn(t, server.DSN())
+			p.watch(t)
+			config := pglock.Config{TTL: 2400 * time.Millisecond, PollInterval: 100 * time.Millisecond}
+			a, b := p.client(t, config, named("case 10")), p.client(t, config, named("case 10"))
+			leases := make([]*pglock.Lease, 20)
+			for i := range leases {
+				leases[i] = take(t, a, fmt.Sprint("n", i))
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			var waiters sync.WaitGroup
+			for _, lease := range leases {
+				waiters.Go(func() {
+					_, err := b.Acquire(ctx, lease.Name())
+					if ctx.Err() == nil {
+						t.Errorf("acquire: %v", err)
+					}
+				})
+			}
+
+			samples, seen := 0, 0
+			soon(t, func() bool {
+				samples++
+				seen += value[int](t, p, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'case 10'")
+				// A pinned statement takes three round trips, so a session may be in a transaction when it is looked at.
+				require.Zero(t, value[int](t, p, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'case 10'
+					AND state LIKE 'idle in transaction%' AND clock_timestamp() > state_change + interval '1 second'`))
+				return value[bool](t, p, "SELECT bool_and(renewed_at > acquired_at + interval '7 seconds') FROM %s.pglock_leases")
+			}, "each lease is held for three TTLs")
+			require.Greater(t, seen, samples, "the sessions were seen at all")
+
+			stop()
+			waiters.Wait()
+			for _, lease := range leases {
+				require.NoError(t, lease.Err())
+				require.NoError(t, lease.Release(t.Context()))
+			}
+			require.Equal(t, len(leases), p.terms(t, ""), "no lease changed hands")
+		})
+	}
+}
