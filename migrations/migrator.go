@@ -35,26 +35,48 @@ func newMigrator(db DB, options Options) (*migrator, error) {
 	return &migrator{conns: conns, source: files, schema: options.Schema, logger: logger}, nil
 }
 
-// read returns the version and the tables, from one transaction, without a lock.
+// read returns the version and the tables, both of one moment, without a lock.
 func (m *migrator) read(ctx context.Context) (at state, found tables, err error) {
-	err = transact(ctx, m.conns, m.schema, looking, func(tx transaction) error {
+	wait := waiting{migrator: m, pause: firstPause}
+	for {
+		err := transact(ctx, m.conns, m.schema, looking, func(tx transaction) error {
+			at, found, err = tx.look(ctx)
+			return err
+		})
+		if err == nil {
+			return at, found, nil
+		}
+		if err := wait.sleep(ctx, err); err != nil {
+			return at, nil, err
+		}
+	}
+}
+
+// look reads the version, the tables, and the version again until both are the same. One snapshot would not do: the stock
+// drivers use TRUNCATE, after which an older snapshot shows an empty table, and that is version 0.
+func (tx transaction) look(ctx context.Context) (at state, found tables, err error) {
+	for first := true; ; first = false {
 		if found, err = tx.readTables(ctx); err != nil {
-			return err
+			return at, nil, err
 		}
-		if err := found.check(m.schema, 0, false); err != nil {
-			return err
+		if err := found.check(tx.schema, 0, false); err != nil {
+			return at, nil, err
 		}
-		at, err = tx.readState(ctx, found)
-		return err
-	})
-	return at, found, err
+		before := at
+		if at, err = tx.readState(ctx, found); err != nil {
+			return at, nil, err
+		}
+		if !first && at == before {
+			return at, found, nil
+		}
+	}
 }
 
 // apply runs one file and records its version, in one transaction under the lock. It waits for the lock, and for tables
 // that are in use, between transactions, until ctx ends.
 func (m *migrator) apply(ctx context.Context, body string, seen state, target int) error {
 	started := time.Now()
-	wait := waiting{migrator: m, pause: 20 * time.Millisecond}
+	wait := waiting{migrator: m, pause: firstPause}
 	for {
 		err := transact(ctx, m.conns, m.schema, changing, func(tx transaction) error {
 			return tx.migrate(ctx, body, seen, target, &wait)

@@ -12,6 +12,7 @@ import (
 	_ "github.com/golang-migrate/migrate/v4/database/pgx/v5" // the stock driver, as its command line has it
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold-go/leasehold/internal/pgtest"
@@ -152,4 +153,38 @@ func TestStock_RunInProgressExcludesOurs(t *testing.T) {
 	require.NoError(t, <-stockDone)
 	require.NoError(t, <-oursDone)
 	require.Equal(t, "3", recorded(t, conn, schema))
+}
+
+// TestStock_VersionInTheMiddleOfItsTruncateIsNotZero: the stock drivers replace the version by TRUNCATE and INSERT. Who waits for
+// that with an older snapshot sees an empty table, takes it for version 0, and Down would say that all is done.
+func TestStock_VersionInTheMiddleOfItsTruncateIsNotZero(t *testing.T) {
+	t.Parallel()
+	dsn, schema := pgtest.Schema(t)
+	conn := connect(t, dsn)
+	pool := openPool(t, dsn, func(config *pgxpool.Config) {
+		config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
+	})
+	db, options := migrations.Pool(pool), migrations.Options{Schema: schema}
+	require.NoError(t, migrations.Up(limit(t), db, options))
+	table := quote(schema, "pglock_schema_migrations")
+
+	replace := func(call func() error) error {
+		done := make(chan error, 1)
+		run(t, conn, "BEGIN", "TRUNCATE "+table, "INSERT INTO "+table+" VALUES (3, false)")
+		go func() { done <- call() }()
+		require.Eventually(t, func() bool {
+			return one[bool](t, connect(t, dsn), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = $1::regclass)", table)
+		}, 20*time.Second, 5*time.Millisecond)
+		run(t, conn, "COMMIT")
+		return <-done
+	}
+	var status migrations.Status
+	require.NoError(t, replace(func() (err error) {
+		status, err = migrations.Version(limit(t), db, options)
+		return err
+	}))
+	require.Equal(t, migrations.Newest, status.Version)
+	require.NoError(t, replace(func() error { return migrations.Up(limit(t), db, options) }))
+	require.NoError(t, replace(func() error { return migrations.Down(limit(t), db, options) }))
+	require.Empty(t, recorded(t, conn, schema))
 }

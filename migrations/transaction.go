@@ -9,13 +9,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// access is how a transaction is begun, whatever the defaults of the database are.
+// access is how a transaction is begun. READ COMMITTED whatever the default of the database is: a statement after a lock must
+// see what the holder before us committed.
 type access string
 
 const (
-	// looking is one snapshot: the version and the tables that it is compared with must be of one moment.
-	looking access = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-	// changing has a snapshot for each statement: one after the lock must see what the holder before us committed.
+	looking  access = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
 	changing access = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 )
 

@@ -20,6 +20,7 @@ type waiting struct {
 }
 
 const (
+	firstPause    = 20 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
 	lookEvery     = 5 * time.Second
 	maxCollisions = 5
