@@ -74,9 +74,10 @@ func (c *client) work(ctx context.Context) error {
 	if err := c.live(ctx, d); err != nil {
 		return err
 	}
+	weights := opWeights(*c.options)
 	for ctx.Err() == nil {
 		d := c.plan.next()
-		o := ops[d.weighted(opWeights())]
+		o := ops[d.weighted(weights)]
 		name := one(d, c.options.Names)
 		c.log.count("ops")
 		c.log.count("op " + o.name)

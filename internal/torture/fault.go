@@ -62,7 +62,7 @@ func newNemesis(r *run, where place, number int) *nemesis {
 func (n *nemesis) work(ctx context.Context, quiet pauses) error {
 	weights := make([]int, len(n.faults))
 	for i, f := range n.faults {
-		weights[i] = f.weight
+		weights[i] = n.run.options.weigh(f.name, f.weight)
 	}
 	g := n.run.log
 	for {

@@ -26,10 +26,10 @@ var ops = []op{
 	closing,
 }
 
-func opWeights() []int {
+func opWeights(options Options) []int {
 	weights := make([]int, len(ops))
 	for i, o := range ops {
-		weights[i] = o.weight
+		weights[i] = options.weigh(o.name, o.weight)
 	}
 	return weights
 }

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,6 +11,9 @@ import (
 	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
 	"github.com/leasehold-go/leasehold/pglock"
 )
+
+// favour is how much more often what is favoured comes up.
+const favour = 6
 
 // Options of a [Run].
 type Options struct {
@@ -29,6 +33,9 @@ type Options struct {
 	Names   []string      // Default: four.
 	MinTTL  time.Duration // of a client; drawn. Default: 400 ms.
 	MaxTTL  time.Duration // Default: 1 s.
+
+	// Favour names operations and faults that come up more often. Default: none.
+	Favour []string
 
 	// Prepare is called for each client before its first operation, and again until it returns nil. Default: nil.
 	Prepare func(context.Context, *pglock.Client) error
@@ -59,4 +66,12 @@ func (o Options) withDefaults() Options {
 		o.Share = func(ctx context.Context, tx pgx.Tx, l *pglock.Lease) error { return l.ShareTx(ctx, tx) }
 	}
 	return o
+}
+
+// weigh gives the weight of an operation or a fault.
+func (o Options) weigh(name string, weight int) int {
+	if slices.Contains(o.Favour, name) {
+		return weight * favour
+	}
+	return weight
 }

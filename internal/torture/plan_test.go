@@ -15,7 +15,7 @@ func TestPlan_SeedReproducesTheDecisions(t *testing.T) {
 		p := plan{seed: seed, who: who}
 		for i := range 200 {
 			d := p.next()
-			o := ops[d.weighted(opWeights())]
+			o := ops[d.weighted(opWeights(Options{}))]
 			list = append(list, fmt.Sprint(o.name, " ", one(d, []string{"a", "b", "c"}), " ", d.between(0, time.Second)))
 			if greedy {
 				for range i {
@@ -35,11 +35,18 @@ func TestPlan_EveryKindHasItsTurn(t *testing.T) {
 	seen := map[string]bool{}
 	p := plan{seed: 1, who: "client 1"}
 	for range 2000 {
-		seen[ops[p.next().weighted(opWeights())].name] = true
+		seen[ops[p.next().weighted(opWeights(Options{}))].name] = true
 	}
 	for _, o := range ops {
 		require.True(t, seen[o.name], o.name)
 	}
+	favoured := 0
+	for range 1000 {
+		if ops[p.next().weighted(opWeights(Options{Favour: []string{"crash"}}))].name == "crash" {
+			favoured++
+		}
+	}
+	require.Greater(t, favoured, 50, "of about 16 without")
 	places := map[place]bool{}
 	for _, f := range faults {
 		require.Positive(t, f.weight, f.name)
