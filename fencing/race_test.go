@@ -48,6 +48,7 @@ func TestFence_NoLowerTokenCommitsAfterAHigherOne(t *testing.T) {
 	defer cancel()
 	done := make(chan struct{})
 	var granter, writers sync.WaitGroup
+	r.grant(ctx, t) // A token that was never granted would be no stale one.
 	granter.Go(func() { r.grants(ctx, t, rand.New(rand.NewPCG(seed, 0)), done) })
 	for w := range workers {
 		s, _ := connect(t, drivers[w%len(drivers)], r.dsn)
@@ -112,17 +113,22 @@ func newRace(t *testing.T) *race {
 
 func (r *race) fence(name string) fencing.Fence { return fencing.Fence{Name: name, Schema: r.schema} }
 
-// grants raises the fence as a grant does, every few milliseconds.
+// grant raises the fence as a grant does.
+func (r *race) grant(ctx context.Context, t *testing.T) bool {
+	var token int64
+	err := r.pool.QueryRow(ctx, "UPDATE "+quoted(r.schema)+
+		".job_fences SET token = token + 1 WHERE name = 'granted' RETURNING token").Scan(&token)
+	if err != nil {
+		t.Errorf("grant: %v", err)
+		return false
+	}
+	r.current.Store(token)
+	return true
+}
+
+// grants goes on granting, every few milliseconds.
 func (r *race) grants(ctx context.Context, t *testing.T, random *rand.Rand, done <-chan struct{}) {
-	for {
-		var token int64
-		err := r.pool.QueryRow(ctx, "UPDATE "+quoted(r.schema)+
-			".job_fences SET token = token + 1 WHERE name = 'granted' RETURNING token").Scan(&token)
-		if err != nil {
-			t.Errorf("grant: %v", err)
-			return
-		}
-		r.current.Store(token)
+	for r.grant(ctx, t) {
 		select {
 		case <-done:
 			return

@@ -98,7 +98,14 @@ func (l *Lease) AdvanceTx(ctx context.Context, tx pgx.Tx) error {
 
 // ShareTx passes the lease's fence in the caller's transaction with a shared row lock, so that several transactions of this
 // holder run side by side: see [fencing.Fence.ShareTx].
+//
+// Unlike AdvanceTx it first looks at the lease's own state, and returns [Lease.Err] if the term is over. Shared locks do not
+// queue behind a grant that waits: an old holder with overlapping transactions would keep the next one out for as long as it
+// goes on.
 func (l *Lease) ShareTx(ctx context.Context, tx pgx.Tx) error {
+	if err := l.Err(); err != nil {
+		return err
+	}
 	return l.Fence().ShareTx(ctx, tx, l.token)
 }
 

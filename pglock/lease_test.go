@@ -400,3 +400,19 @@ func TestDo_HoldsWhileTheWorkWindsDown(t *testing.T) {
 	group.Wait()
 	require.NoError(t, l.Release(t.Context()))
 }
+
+// A holder whose term is over starts no shared transaction: they would keep the next grant out one after the other.
+func TestLease_ShareTxNeedsALiveTerm(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	l := take(t, in.client(t, pglock.Config{}), "n")
+	require.NoError(t, pgx.BeginFunc(t.Context(), in.pool, func(tx pgx.Tx) error { return l.ShareTx(t.Context(), tx) }))
+	require.NoError(t, l.Release(t.Context()))
+	err := pgx.BeginFunc(t.Context(), in.pool, func(tx pgx.Tx) error { return l.ShareTx(t.Context(), tx) })
+	require.ErrorIs(t, err, pglock.ErrReleased)
+	require.NoError(t, pgx.BeginFunc(t.Context(), in.pool, func(tx pgx.Tx) error { return l.AdvanceTx(t.Context(), tx) }),
+		"the database decides: nobody else was granted")
+	in.exec(t, "UPDATE %s.job_fences SET token = token + 1")
+	err = pgx.BeginFunc(t.Context(), in.pool, func(tx pgx.Tx) error { return l.AdvanceTx(t.Context(), tx) })
+	require.ErrorIs(t, err, fencing.ErrStale)
+}

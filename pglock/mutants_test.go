@@ -56,6 +56,12 @@ func TestMutants_AreFound(t *testing.T) {
 			rule:  history.RuleTokensRise,
 		},
 		{
+			fault:  "the fence's token is not heeded when the row of the lease is gone",
+			edits:  []edit{{"acquire", "greatest((SELECT token FROM seen), (SELECT token FROM fence), 0)", "greatest((SELECT token FROM seen), 0)"}},
+			favour: []string{"release", "prune"},
+			rule:   history.RuleTokensRise,
+		},
+		{
 			fault: "a grant does not raise the fence",
 			edits: []edit{{"acquire", "token = EXCLUDED.token,\n        raised_at = clock_timestamp()\n    WHERE f.token < EXCLUDED.token", "token = f.token"}},
 			rule:  history.RuleWritesInTurn,
@@ -130,6 +136,7 @@ func (m mutant) torture(t *testing.T, server *pgserver.Server) []history.Violati
 	t.Helper()
 	schema := pgtest.SchemaOn(t, server.DSN())
 	require.NoError(t, migrations.Up(t.Context(), migrations.URL(server.DSN()), migrations.Options{Schema: schema}))
+	m.requireEdits(t, server.DSN(), schema)
 	options := torture.Options{
 		Seed:     1,
 		Duration: 60 * time.Second,
@@ -152,6 +159,15 @@ func (m mutant) torture(t *testing.T, server *pgserver.Server) []history.Violati
 	require.NoError(t, err)
 	require.Positive(t, report.Counts["grants"])
 	return history.Check(report.Events)
+}
+
+// requireEdits fails at once if a statement has changed so that the fault cannot be put in as it stands here.
+func (m mutant) requireEdits(t *testing.T, dsn, schema string) {
+	t.Helper()
+	c, err := pglock.New(pgtest.Pool(t, dsn), pglock.Config{Schema: schema})
+	require.NoError(t, err)
+	require.NoError(t, m.alter(t.Context(), c))
+	require.NoError(t, c.Close(t.Context()))
 }
 
 // alter puts the fault into a client. It fails while the client cannot look at the server.

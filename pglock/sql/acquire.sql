@@ -25,7 +25,8 @@
 -- nothing. The gate is in the select list of a query whose only condition is that read: conditions come first, so it is
 -- never tried on a held name, and once otherwise. It is an accelerator: were it always true, the row would still decide,
 -- on the version that ON CONFLICT sees under the row lock. fence locks the fence's newest version before the lease is
--- written, and steps past one that is locked: an open fenced transaction makes us busy, not blocked.
+-- written, and steps past one that is locked: an open fenced transaction makes us busy, not blocked. NO KEY, so that a foreign
+-- key to the fence does not.
 WITH cluster AS MATERIALIZED (
     -- cluster: begin
     SELECT
@@ -53,7 +54,7 @@ fence AS MATERIALIZED (
     FROM {schema}.job_fences AS f
     WHERE f.name = $1::text
         AND EXISTS (SELECT FROM gate WHERE opened)
-    FOR UPDATE SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 ),
 epoch AS MATERIALIZED (
     SELECT

@@ -18,7 +18,7 @@ WITH mine AS MATERIALIZED (
         AND l.holder = m.holder::uuid
         AND l.token = m.token
     WHERE l.expires_at > clock_timestamp()
-    FOR UPDATE OF l SKIP LOCKED
+    FOR NO KEY UPDATE OF l SKIP LOCKED
 )
 UPDATE {schema}.pglock_leases AS l
 SET
