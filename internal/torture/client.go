@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/leasehold-go/leasehold/internal/faultnet"
@@ -106,6 +107,7 @@ func (c *client) live(ctx context.Context, d dice) error {
 	config.ConnConfig.RuntimeParams["application_name"] = label
 	// A client that is cut off in mid-transaction must not keep the fence for ever: what docs ask of users, too.
 	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "1000"
+	habits(config.ConnConfig, d, ttl)
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
 	if err != nil {
 		return fmt.Errorf("torture: %w", err)
@@ -130,6 +132,21 @@ func (c *client) live(ctx context.Context, d dice) error {
 		sleep(ctx, 20*time.Millisecond)
 	}
 	return nil
+}
+
+// habits are what differs between databases and programs that the library must live with.
+func habits(config *pgx.ConnConfig, d dice, ttl time.Duration) {
+	config.DefaultQueryExecMode = one(d, []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe,
+		pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	})
+	config.RuntimeParams["default_transaction_isolation"] = one(d, []string{
+		"read committed", "read committed", "read committed", "repeatable read", "serializable",
+	})
+	if d.IntN(3) == 0 {
+		config.RuntimeParams["statement_timeout"] = fmt.Sprint(ttl.Milliseconds() / 3)
+		config.RuntimeParams["lock_timeout"] = fmt.Sprint(ttl.Milliseconds() / 6)
+	}
 }
 
 // die ends a life and begins the next.

@@ -21,7 +21,7 @@ type place int
 
 const (
 	network place = iota // one client's connections
-	session              // one client's sessions, from inside the server
+	session              // what administrators do while the server runs
 	server               // the whole server; only if it is our own
 )
 
@@ -34,6 +34,8 @@ var faults = []fault{
 	dropReplies,
 	refused,
 	terminated,
+	rewritten,
+	indexed,
 	freezeShort,
 	freezeLong,
 	restartFast,

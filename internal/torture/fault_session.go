@@ -9,7 +9,7 @@ import (
 )
 
 // terminated ends one session of a client, as administrators do.
-var terminated = fault{"terminate", 1, session, func(ctx context.Context, r *run, d dice) (string, error) {
+var terminated = fault{"terminate", 4, session, func(ctx context.Context, r *run, d dice) (string, error) {
 	c, n := one(d, r.clients), d.IntN(4)
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -22,6 +22,7 @@ var ops = []op{
 	release,
 	releaseLate,
 	abandon,
+	prune,
 	crash,
 	closing,
 }

@@ -39,7 +39,8 @@ type Options struct {
 
 	// Prepare is called for each client before its first operation, and again until it returns nil. Default: nil.
 	Prepare func(context.Context, *pglock.Client) error
-	// Advance and Share are the checks of fenced writes. Defaults: the lease's own.
+	// Advance and Share are the checks of fenced writes. Defaults: those of the lease's fence, with nothing else in front, as for a
+	// holder that is paused after it has looked whether it still is one.
 	Advance, Share func(context.Context, pgx.Tx, *pglock.Lease) error
 
 	// Enough ends the run early when it says so; it is asked about once a second with what has happened so far. Default: nil.
@@ -60,10 +61,10 @@ func (o Options) withDefaults() Options {
 		o.MaxTTL = time.Second
 	}
 	if o.Advance == nil {
-		o.Advance = func(ctx context.Context, tx pgx.Tx, l *pglock.Lease) error { return l.AdvanceTx(ctx, tx) }
+		o.Advance = func(ctx context.Context, tx pgx.Tx, l *pglock.Lease) error { return l.Fence().AdvanceTx(ctx, tx, l.Token()) }
 	}
 	if o.Share == nil {
-		o.Share = func(ctx context.Context, tx pgx.Tx, l *pglock.Lease) error { return l.ShareTx(ctx, tx) }
+		o.Share = func(ctx context.Context, tx pgx.Tx, l *pglock.Lease) error { return l.Fence().ShareTx(ctx, tx, l.Token()) }
 	}
 	return o
 }
