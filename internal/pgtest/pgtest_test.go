@@ -86,3 +86,20 @@ func TestMigrated_HasTheTables(t *testing.T) {
 		require.Equal(t, 2, tables, schema)
 	}
 }
+
+func TestPgBouncer_IsInFront(t *testing.T) {
+	t.Parallel()
+	dsn, schema := Migrated(t)
+	through := PgBouncer(t, dsn, pgserver.BouncerOptions{PoolSize: 2}).DSN()
+	require.NotEqual(t, dsn, through)
+	exists(t, through+"&default_query_exec_mode=exec", schema, true)
+}
+
+func TestStandby_IsBehind(t *testing.T) {
+	t.Parallel()
+	primary := Private(t, nil)
+	schema := MigratedOn(t, primary.DSN())
+	standby := Standby(t, primary)
+	require.NoError(t, standby.CatchUp(t.Context(), primary))
+	exists(t, standby.DSN(), schema, true)
+}

@@ -30,7 +30,7 @@ func findBinaries(ctx context.Context) ([]binaries, error) {
 	if dir := os.Getenv(envBinaries); dir != "" {
 		found, err := inspect(ctx, dir)
 		if err != nil {
-			return nil, &askedError{envBinaries, err}
+			return nil, err
 		}
 		return []binaries{found}, nil
 	}
@@ -116,21 +116,31 @@ func inspect(ctx context.Context, dir string) (binaries, error) {
 }
 
 // reachable returns binaries that the folder's account can run. A download in root's home is closed to others: the
-// whole installation is copied then.
+// installation is copied then.
 func (b binaries) reachable(f *folder) (binaries, error) {
 	if f.account.reaches(b.dir) {
 		return b, nil
 	}
 	target := f.join("postgresql")
-	if err := os.CopyFS(target, os.DirFS(filepath.Dir(b.dir))); err != nil {
-		return b, fmt.Errorf("copy binaries for user %s: %w", f.account.name, err)
-	}
-	err := filepath.WalkDir(target, func(path string, _ os.DirEntry, err error) error {
-		return errors.Join(err, f.account.own(path))
-	})
-	if err != nil {
+	if err := b.copy(target, f.account); err != nil {
 		return b, fmt.Errorf("copy binaries for user %s: %w", f.account.name, err)
 	}
 	b.dir = filepath.Join(target, filepath.Base(b.dir))
 	return b, nil
+}
+
+// copy takes only what belongs to an installation: binaries may lie in a home folder with everything else.
+func (b binaries) copy(target string, as account) error {
+	for _, part := range []string{filepath.Base(b.dir), "lib", "lib64", "share"} {
+		source := filepath.Join(filepath.Dir(b.dir), part)
+		if _, err := os.Stat(source); err != nil {
+			continue
+		}
+		if err := os.CopyFS(filepath.Join(target, part), os.DirFS(source)); err != nil {
+			return err
+		}
+	}
+	return filepath.WalkDir(target, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, as.own(path))
+	})
 }

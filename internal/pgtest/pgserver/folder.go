@@ -15,8 +15,10 @@ type folder struct {
 	janitor *janitor
 }
 
-func newFolder(as account) (*folder, error) {
-	path, err := os.MkdirTemp(tempRoot(as), "leasehold-pg-")
+func newFolder(as account) (*folder, error) { return newFolderIn(tempRoot(as), as) }
+
+func newFolderIn(root string, as account) (*folder, error) {
+	path, err := os.MkdirTemp(root, "leasehold-pg-")
 	if err != nil {
 		return nil, err
 	}

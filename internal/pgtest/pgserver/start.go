@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 )
 
 // advice ends the error of a machine that has nothing to start a server from.
@@ -34,7 +35,11 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", source.name, err))
 		}
 	}
-	return nil, fmt.Errorf("pgserver: no PostgreSQL server\n%w\n%s", errors.Join(errs...), advice)
+	return nil, noServer(errs)
+}
+
+func noServer(tried []error) error {
+	return fmt.Errorf("pgserver: no PostgreSQL server\n%w\n%s", errors.Join(tried...), advice)
 }
 
 // source is one way to come to a server. start returns nil and no error if the source is not there.
@@ -57,6 +62,8 @@ func (e *askedError) Unwrap() error { return e.err }
 func sources(options Options) []source {
 	all := []source{
 		{kind: kindBinaries, name: "binaries on this machine", start: startBinaries},
+		{kind: kindDocker, name: "Docker", start: startDocker},
+		{kind: kindDownload, name: "download", start: startDownload},
 	}
 	if options.Private {
 		return all
@@ -86,5 +93,9 @@ func startBinaries(ctx context.Context, options Options) (*Server, error) {
 		}
 		errs = append(errs, fmt.Errorf("PostgreSQL %s in %s: %w", b.version, b.dir, err))
 	}
-	return nil, errors.Join(errs...)
+	err = errors.Join(errs...)
+	if os.Getenv(envBinaries) != "" && err != nil {
+		err = &askedError{envBinaries, err}
+	}
+	return nil, err
 }
