@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold-go/leasehold/internal/pgtest"
+	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
 	"github.com/leasehold-go/leasehold/migrations"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestUp_TenAtOnceApplyEachMigrationOnce(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Private(t, map[string]string{"logging_collector": "on", "log_filename": "all", "log_min_messages": "warning"}).DSN()
-	pooler := bouncer(t, dsn)
+	pooler := pgtest.PgBouncer(t, dsn, pgserver.BouncerOptions{PoolSize: 3}).DSN()
 	admin := connect(t, dsn)
 	recordDDL(t, admin)
 	for name, through := range map[string]string{"directly": dsn, "through a pooler": pooler} {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold-go/leasehold/internal/pgtest"
+	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
 )
 
 // TestMigrate_KilledAtAnyMomentTheNextUpHeals: 20 random moments of a run, directly and through a pooler, up and down.
@@ -20,7 +21,7 @@ func TestMigrate_KilledAtAnyMomentTheNextUpHeals(t *testing.T) {
 
 	server := pgtest.Private(t, nil)
 	admin := connect(t, server.DSN())
-	paths := [][]string{databaseEnv(server.DSN()), databaseEnv(bouncer(t, server.DSN()))}
+	paths := [][]string{databaseEnv(server.DSN()), databaseEnv(pgtest.PgBouncer(t, server.DSN(), pgserver.BouncerOptions{PoolSize: 3}).DSN())}
 
 	whole := time.Hour // how long a run takes
 	for range 3 {
@@ -61,7 +62,7 @@ func TestMigrate_KilledInTheMiddleOfATransactionLeavesTheStateBefore(t *testing.
 	t.Parallel()
 	server := pgtest.Private(t, nil)
 	dsn := server.DSN()
-	for i, through := range []string{dsn, bouncer(t, dsn)} {
+	for i, through := range []string{dsn, pgtest.PgBouncer(t, dsn, pgserver.BouncerOptions{PoolSize: 3}).DSN()} {
 		schema := fmt.Sprintf("middle_%d", i)
 		env := databaseEnv(through)
 		admin, blocker := connect(t, dsn), connect(t, dsn)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold-go/leasehold/internal/pgtest"
+	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
 )
 
 func TestMigrate_UpVersionDown(t *testing.T) {
@@ -115,7 +116,7 @@ func TestMigrate_TenProcessesAtOnce(t *testing.T) {
 		"logging_collector": "on", "log_filename": "all", "log_min_messages": "warning", "log_statement": "ddl",
 	}).DSN()
 	admin := connect(t, dsn)
-	for i, through := range []string{dsn, bouncer(t, dsn)} {
+	for i, through := range []string{dsn, pgtest.PgBouncer(t, dsn, pgserver.BouncerOptions{PoolSize: 3}).DSN()} {
 		schema := fmt.Sprintf(`We"ird schema %d`, i)
 		var processes []*process
 		for range 10 {
