@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/leasehold-go/leasehold/migrations"
@@ -189,34 +192,61 @@ type tally struct {
 // tally sums up the invoices of the given orders. The amounts are text: they were exact and stay so.
 func (db *database) tally(ctx context.Context, orders []order) (tally, error) {
 	var t tally
-	err := db.pool.QueryRow(ctx, db.sql(`
+	err := db.read(ctx, []any{&t.Invoices, &t.Total, &t.Gross}, `
 SELECT count(*), round(coalesce(sum(total), 0), 2)::text, round(coalesce(sum(gross), 0), 2)::text
 FROM {schema}.invoices
-WHERE order_id = ANY ($1::bigint[])`), newColumns(orders).ids).Scan(&t.Invoices, &t.Total, &t.Gross)
+WHERE order_id = ANY ($1::bigint[])`, newColumns(orders).ids)
 	return t, err
 }
 
 // open counts the orders that have no invoice, and all orders.
 func (db *database) open(ctx context.Context) (open, all int, err error) {
-	err = db.pool.QueryRow(ctx, db.sql(`
+	err = db.read(ctx, []any{&open, &all}, `
 SELECT count(*) FILTER (WHERE i.order_id IS NULL), count(*)
 FROM {schema}.orders
-LEFT JOIN {schema}.invoices AS i USING (order_id)`)).Scan(&open, &all)
+LEFT JOIN {schema}.invoices AS i USING (order_id)`)
 	return open, all, err
 }
 
 // writtenBy counts the invoices that were written with a token and sums them up.
 func (db *database) writtenBy(ctx context.Context, token int64) (count int, total string, err error) {
-	err = db.pool.QueryRow(ctx, db.sql(`
+	err = db.read(ctx, []any{&count, &total}, `
 SELECT count(*), round(coalesce(sum(total), 0), 2)::text
 FROM {schema}.invoices
-WHERE token = $1::bigint`), token).Scan(&count, &total)
+WHERE token = $1::bigint`, token)
 	return count, total, err
 }
 
 // without counts those of the given orders that have no invoice.
 func (db *database) without(ctx context.Context, orders []int64) (int, error) {
 	var written int
-	err := db.pool.QueryRow(ctx, db.sql(`SELECT count(*) FROM {schema}.invoices WHERE order_id = ANY ($1::bigint[])`), orders).Scan(&written)
+	err := db.read(ctx, []any{&written}, `SELECT count(*) FROM {schema}.invoices WHERE order_id = ANY ($1::bigint[])`, orders)
 	return len(orders) - written, err
+}
+
+// read asks for one row. It asks again for a while if the server was restarted or ended the connection: the story goes on
+// through that, as the job does.
+func (db *database) read(ctx context.Context, into []any, sql string, args ...any) error {
+	for end := time.Now().Add(stalled); ; {
+		err := db.ask(ctx, into, sql, args)
+		if err == nil || time.Now().After(end) || ctx.Err() != nil || !disconnected(err) {
+			return err
+		}
+		sleep(ctx, 100*time.Millisecond)
+	}
+}
+
+func (db *database) ask(ctx context.Context, into []any, sql string, args []any) error {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	return db.pool.QueryRow(ctx, db.sql(sql), args...).Scan(into...)
+}
+
+// silence bounds how long a database that does not answer is waited for.
+const silence = 5 * time.Second
+
+// disconnected tells whether err is not the statement's fault.
+func disconnected(err error) bool {
+	var answer *pgconn.PgError
+	return !errors.As(err, &answer) || strings.HasPrefix(answer.Code, "57P") || strings.HasPrefix(answer.Code, "08")
 }

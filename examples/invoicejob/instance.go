@@ -51,7 +51,13 @@ func runInstance(in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer i.db.pool.Close()
-	i.locks, err = pglock.New(i.db.pool, i.lockConfig())
+	config := lockConfig(i.setup)
+	config.OnEvent = func(e pglock.Event) {
+		if e.Kind == pglock.EventAcquired || e.Kind == pglock.EventTakenOver {
+			i.tookOver.Store(e.Kind == pglock.EventTakenOver)
+		}
+	}
+	i.locks, err = pglock.New(i.db.pool, config)
 	if err != nil {
 		return err
 	}
@@ -91,19 +97,14 @@ func (i *instance) listen(lines *bufio.Reader) {
 	}
 }
 
-func (i *instance) lockConfig() pglock.Config {
+// lockConfig is what the library is told; what is left out has its defaults.
+func lockConfig(s setup) pglock.Config {
 	return pglock.Config{
-		Schema:        i.setup.Schema,
-		Label:         i.setup.Name,
+		Schema:        s.Schema,
+		Label:         s.Name,
 		Metadata:      map[string]string{"pid": strconv.Itoa(os.Getpid())},
-		TTL:           i.setup.TTL,
-		RenewInterval: i.setup.Renew,
-		OnEvent: func(e pglock.Event) {
-			switch e.Kind {
-			case pglock.EventAcquired, pglock.EventTakenOver:
-				i.tookOver.Store(e.Kind == pglock.EventTakenOver)
-			}
-		},
+		TTL:           s.TTL,
+		RenewInterval: s.Renew,
 	}
 }
 

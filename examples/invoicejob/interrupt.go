@@ -16,13 +16,16 @@ type interruption struct{ signal syscall.Signal }
 
 func (i interruption) Error() string { return fmt.Sprintf("stopped: %v", i.signal) }
 
-// interruptible gives a context that ends when the program is asked to end: by Ctrl-C, by a signal, because nobody reads its
-// output any more, or because the `go run` that started it is gone. What it started is then ended in good order. Further signals
-// change nothing, so that an impatient second Ctrl-C leaves nothing behind either.
-func interruptible() (context.Context, func()) {
+// interruptible gives a context that ends when the program is asked to end: by Ctrl-C, by a signal, by a call of interrupt, or
+// because the `go run` that started it is gone. What it started is then ended in good order. Further signals change
+// nothing, so that an impatient second Ctrl-C leaves nothing behind either.
+func interruptible() (ctx context.Context, interrupt func(syscall.Signal), stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	// Taken and dropped: it comes for every closed pipe and connection, those of a dead instance or server too. The report
+	// knows when it is its own reader that has gone.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		orphaned := orphan(done)
@@ -38,7 +41,8 @@ func interruptible() (context.Context, func()) {
 			}
 		}
 	}()
-	return ctx, func() {
+	interrupt = func(s syscall.Signal) { cancel(interruption{s}) }
+	return ctx, interrupt, func() {
 		signal.Stop(signals)
 		close(done)
 		cancel(nil)

@@ -12,6 +12,8 @@ import (
 
 // nextOrders are the first orders without an invoice, at most limit.
 func (db *database) nextOrders(ctx context.Context, limit int) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
 	rows, err := db.pool.Query(ctx, db.sql(`
 SELECT o.order_id
 FROM {schema}.orders AS o
@@ -33,6 +35,8 @@ LIMIT $1::bigint`), limit)
 // After an error that matches fencing.ErrStale nothing is written and the term is over. After any other error nothing is
 // written, or, if the connection broke during the commit, everything: reading the next orders tells.
 func (db *database) writeInvoices(ctx context.Context, lease *pglock.Lease, writer string, orders []int64, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
 	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		// A holder that is frozen in here keeps the fence's row locked and would be in the way of the next one. The server
 		// ends its transaction instead. The setting ends with the transaction.

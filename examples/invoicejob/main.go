@@ -22,9 +22,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
+	"github.com/leasehold-go/leasehold/pglock"
 )
 
 func init() { runtime.LockOSThread() } // main stays on the main thread: see startProcess.
@@ -40,8 +42,12 @@ func main() {
 	if err != nil {
 		os.Exit(2)
 	}
-	ctx, stop := interruptible()
-	err = run(ctx, o)
+	ctx, interrupt, stop := interruptible()
+	out := os.Stdout
+	if o.json {
+		out = os.Stderr
+	}
+	err = run(ctx, o, newReport(out, func() { interrupt(syscall.SIGPIPE) }))
 	stop()
 	exit("invoicejob", err)
 }
@@ -61,11 +67,7 @@ func exit(who string, err error) {
 }
 
 // run tells the whole story.
-func run(ctx context.Context, o options) (err error) {
-	r := newReport(os.Stdout)
-	if o.json {
-		r = newReport(os.Stderr)
-	}
+func run(ctx context.Context, o options, r *report) (err error) {
 	defer func() {
 		if ctx.Err() != nil && err != nil {
 			err = errors.Join(context.Cause(ctx), err)
@@ -101,6 +103,9 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer db.pool.Close()
+	if _, err := pglock.New(db.pool, lockConfig(setup{TTL: o.ttl, Renew: o.renew, Schema: o.schema})); err != nil {
+		return err // Better here than from each instance.
+	}
 	if err := db.install(ctx); err != nil {
 		return err
 	}

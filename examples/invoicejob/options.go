@@ -77,7 +77,7 @@ func (o *options) check(rest []string) error {
 	case o.ttl == 0:
 		o.ttl = 3 * o.renew
 	case o.renew == 0:
-		o.renew = o.ttl / 3
+		o.renew = (o.ttl / 3).Round(time.Millisecond)
 	}
 	switch {
 	case len(rest) > 0:

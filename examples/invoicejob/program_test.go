@@ -122,7 +122,7 @@ func TestProgram(t *testing.T) {
 			at += next
 		}
 		for line := range strings.Lines(r.stdout) {
-			require.LessOrEqual(t, len(line), 90, line)
+			require.LessOrEqual(t, len(line), 81, line)
 		}
 		require.NotContains(t, r.stdout, "\r", "no terminal, no bar that moves")
 	})

@@ -16,10 +16,11 @@ type report struct {
 	started time.Time
 	bar     string // what stands in the last line of the terminal
 	printed int    // fifths of the orders that a line told of
+	unread  func() // called when nobody reads any more
 }
 
-func newReport(out *os.File) *report {
-	return &report{out: out, live: isTerminal(out), started: time.Now()}
+func newReport(out *os.File, unread func()) *report {
+	return &report{out: out, live: isTerminal(out), started: time.Now(), unread: unread}
 }
 
 func isTerminal(file *os.File) bool {
@@ -71,5 +72,7 @@ func (r *report) clear() string {
 }
 
 func (r *report) write(text string) {
-	_, _ = io.WriteString(r.out, text) // If nobody reads, SIGPIPE ends the story in good order.
+	if _, err := io.WriteString(r.out, text); err != nil {
+		r.unread()
+	}
 }

@@ -71,7 +71,7 @@ func (s *story) play(ctx context.Context) error {
 			return err
 		}
 	}
-	timer := time.NewTicker(s.options.ttl / 2)
+	timer := time.NewTicker(min(s.options.ttl/2, 5*time.Second))
 	defer timer.Stop()
 	for !s.done || s.frozen != nil {
 		select {
@@ -147,11 +147,15 @@ func (s *story) hear(ctx context.Context, m message) error {
 	case eventDone:
 		return s.finished(ctx, p)
 	case eventTrouble:
-		s.trouble = e.Error
+		first, _, _ := strings.Cut(e.Error, "\n")
+		known := first == s.trouble
+		s.trouble = first
 		if s.holder == p && e.Token == 0 {
 			s.holder = nil // It has given up; its next timer starts it again.
 		}
-		s.report.say(p.name, "has trouble: %s", e.Error)
+		if !known {
+			s.report.say(p.name, "has trouble: %s", strings.TrimSuffix(first, ":"))
+		}
 	}
 	return nil
 }
@@ -228,7 +232,10 @@ func (s *story) mishap(p *process, e event) error {
 		s.holder = nil
 		p.term.end = "frozen past its lease"
 		s.report.say(p.name, "is frozen (SIGSTOP): %s read, not yet written", count(len(e.Orders), "order"))
-		return p.freeze()
+		if err := p.freeze(); err != nil {
+			return err
+		}
+		return s.supervise()
 	case s.killAt >= 0 && reached > s.killAt && s.freezeAt < 0 && s.frozen == nil:
 		s.killAt = -1
 		p.term.end = "killed"
@@ -267,7 +274,7 @@ func (s *story) refusal(ctx context.Context, p *process, e event) error {
 	s.report.say("the fence", "refuses token %d of %s: it is at %d, nothing is written", e.Token, p.name, e.Fence)
 	if open > 0 {
 		// So it cannot have been the primary key of the invoices that refused them.
-		s.report.say("", "(%d of its %s had no invoice yet: no unique key was in the way)", open, count(len(e.Orders), "order"))
+		s.report.say("", "(no unique key did that: %s had no invoice yet)", count(open, "order"))
 	}
 	p.term.end = strings.TrimPrefix(p.term.end+", refused by the fence", ", ")
 	if s.holder == p {
@@ -305,7 +312,15 @@ func (s *story) finished(ctx context.Context, p *process) error {
 	return nil
 }
 
-// buried notes the end of a process. If none is left that could go on, another is started, as a supervisor would.
+// supervise starts another process if none is left that could go on.
+func (s *story) supervise() error {
+	if s.awake() > 0 {
+		return nil
+	}
+	return s.start()
+}
+
+// buried notes the end of a process.
 func (s *story) buried(p *process, err error) error {
 	p.dead = true
 	if s.holder == p {
@@ -323,10 +338,7 @@ func (s *story) buried(p *process, err error) error {
 		}
 		s.report.say(p.name, "has died: %v", err)
 	}
-	if s.awake() == 0 {
-		return s.start()
-	}
-	return nil
+	return s.supervise()
 }
 
 // end stops every process. One that works has a second to release its lease, so that it is not in the way of the next
