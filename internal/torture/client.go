@@ -179,6 +179,7 @@ func (c *client) bury(how string) {
 		defer cancel()
 		if err := locks.Close(ctx); err != nil {
 			c.log.count("closes incomplete")
+			c.log.strange("close", err)
 		}
 		for _, l := range ended {
 			c.log.note(from, l.event(history.KindEnded, how))
@@ -213,6 +214,7 @@ func (c *client) answered(lease *pglock.Lease, err error) {
 		c.log.count("not acquired")
 	default:
 		c.log.count("acquires failed")
+		c.log.strange("acquire", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type log struct {
 	mu     sync.Mutex
 	events []history.Event
 	counts map[string]int
+	errors []string // of the server, that no fault accounts for
 }
 
 func newLog() *log {
@@ -46,10 +48,10 @@ func (g *log) count(what string) {
 }
 
 // taken returns copies of what was noted so far.
-func (g *log) taken() ([]history.Event, map[string]int) {
+func (g *log) taken() (events []history.Event, counts map[string]int, errors []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]history.Event(nil), g.events...), maps.Clone(g.counts)
+	return slices.Clone(g.events), maps.Clone(g.counts), slices.Clone(g.errors)
 }
 
 // sampleClock compares the process's clock with the database's until ctx ends, over a connection without faults of the

@@ -1,8 +1,6 @@
 package torture
 
-import (
-	"context"
-)
+import "context"
 
 // crash cuts the client's connections for good and drops it with all that it held, without release. Another takes its
 // place.

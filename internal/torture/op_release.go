@@ -15,6 +15,7 @@ var release = op{"release", 14, func(ctx context.Context, c *client, d dice, nam
 	from := c.log.now()
 	err := l.Release(ctx)
 	c.log.note(from, l.event(history.KindEnded, "released: "+said(err)))
+	c.log.strange("release", err)
 	c.former(l)
 }}
 

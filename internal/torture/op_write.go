@@ -86,6 +86,7 @@ func (c *client) write(ctx context.Context, l term, passes check, think time.Dur
 		committing = true
 		return tx.Commit(ctx)
 	}()
+	c.log.strange("write", err)
 	switch {
 	case err == nil:
 		e.Kind = history.KindWrote

@@ -61,10 +61,14 @@ func (o Options) withDefaults() Options {
 		o.MaxTTL = time.Second
 	}
 	if o.Advance == nil {
-		o.Advance = func(ctx context.Context, tx pgx.Tx, l *pglock.Lease) error { return l.Fence().AdvanceTx(ctx, tx, l.Token()) }
+		o.Advance = func(ctx context.Context, tx pgx.Tx, l *pglock.Lease) error {
+			return l.Fence().AdvanceTx(ctx, tx, l.Token())
+		}
 	}
 	if o.Share == nil {
-		o.Share = func(ctx context.Context, tx pgx.Tx, l *pglock.Lease) error { return l.Fence().ShareTx(ctx, tx, l.Token()) }
+		o.Share = func(ctx context.Context, tx pgx.Tx, l *pglock.Lease) error {
+			return l.Fence().ShareTx(ctx, tx, l.Token())
+		}
 	}
 	return o
 }

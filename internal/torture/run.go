@@ -20,6 +20,8 @@ type Report struct {
 	Counts map[string]int
 	// Stuck are the names that could not be acquired after the last fault, and why.
 	Stuck []string
+	// Strange are errors of the server that no fault accounts for.
+	Strange []string
 }
 
 type run struct {
@@ -149,7 +151,7 @@ func (r *run) lastWord(ctx context.Context) (stuck []string, err error) {
 
 // report puts together what was noted and what the database recorded.
 func (r *run) report(ctx context.Context, stuck []string) (*Report, error) {
-	events, counts := r.log.taken()
+	events, counts, strange := r.log.taken()
 	var database []history.Event
 	var err error
 	for range 3 { // A server that was just restarted may not be ready for us at once.
@@ -176,5 +178,5 @@ func (r *run) report(ctx context.Context, stuck []string) (*Report, error) {
 			counts["writes committed"]++
 		}
 	}
-	return &Report{Seed: r.options.Seed, Events: append(database, events...), Counts: counts, Stuck: stuck}, nil
+	return &Report{Seed: r.options.Seed, Events: append(database, events...), Counts: counts, Stuck: stuck, Strange: strange}, nil
 }

@@ -57,6 +57,7 @@ func TestTorture_RandomOperationsWithFaults(t *testing.T) {
 		t.Error(v)
 	}
 	require.Empty(t, report.Stuck, "each name can be acquired after the last fault")
+	require.Empty(t, report.Strange, "errors of the server that no fault accounts for")
 	enough(t, report, duration)
 }
 
