@@ -200,3 +200,12 @@ func TestClient_CloseEndsAWaitingAcquire(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 	require.ErrorIs(t, <-ended, pglock.ErrClosed)
 }
+
+func contains(s string, parts ...string) bool {
+	for _, part := range parts {
+		if !strings.Contains(s, part) {
+			return false
+		}
+	}
+	return true
+}
