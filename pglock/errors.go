@@ -35,7 +35,7 @@ var (
 
 // A HeldError says who has the lease that was asked for. It matches [ErrNotAcquired].
 type HeldError struct {
-	Name     string
+	Name     string        // what was asked for
 	Holder   string        // label of the holder, for people
 	Token    fencing.Token // the holder's token
 	TimeLeft time.Duration // until it expires unless renewed, on the database's clock when it was asked
@@ -85,9 +85,9 @@ const (
 
 // A LostError says which term is over and why. It matches [ErrLost].
 type LostError struct {
-	Name     string
+	Name     string        // what was held
 	Token    fencing.Token // of the term that is over
-	Reason   LostReason
+	Reason   LostReason    // why it is over
 	By       string        // label of the new holder, if it was taken over
 	NewToken fencing.Token // of the new holder, if it was taken over
 	Err      error         // the last error of a renewal, if the database could not be asked

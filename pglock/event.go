@@ -21,10 +21,10 @@ const (
 
 // An Event is something that happened to a lease, for metrics and traces.
 type Event struct {
-	Kind     EventKind
-	Name     string
+	Kind     EventKind     // what happened
+	Name     string        // of the lease
 	Token    fencing.Token // zero if not acquired
 	TimeLeft time.Duration // how long the lease is still trusted; for a held name, how long its holder has left
 	Took     time.Duration // how long the question to the database took, where one was asked
-	Err      error
+	Err      error         // why, where something went wrong
 }

@@ -7,7 +7,7 @@
 -- next number: the old cluster may have been promoted, and have granted under its new timeline, without any of those
 -- rows having arrived here.
 --
--- Isolation: READ COMMITTED. Two at once agree: the second waits for the row and sees it good enough.
+-- Clock: clock_timestamp() of this server, for people. Isolation: READ COMMITTED. Two at once agree: the second waits for the row and sees it good enough.
 WITH cluster AS MATERIALIZED (
     -- cluster: begin
     SELECT
