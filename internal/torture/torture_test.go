@@ -72,7 +72,7 @@ func enough(t *testing.T, report *torture.Report, duration time.Duration) {
 		"renewals":                15,
 		"writes committed":        12,
 		"writes refused":          3,
-		"losses":                  2,
+		"losses":                  1,
 		"faults":                  15,
 	} {
 		require.GreaterOrEqual(t, float64(report.Counts[what]), least*min(duration.Seconds(), 30)/10, what)
