@@ -39,20 +39,15 @@ type place struct {
 // install makes a place on the shared server.
 func install(t testing.TB) place {
 	t.Helper()
-	dsn, schema := pgtest.Schema(t)
-	return installAt(t, dsn, schema)
+	dsn, schema := pgtest.Migrated(t)
+	return at(t, dsn, schema)
 }
 
 // installOn makes a place in the schema public of a server or database of the test's own.
 func installOn(t testing.TB, dsn string) place {
 	t.Helper()
-	return installAt(t, dsn, migrations.DefaultSchema)
-}
-
-func installAt(t testing.TB, dsn, schema string) place {
-	t.Helper()
-	p := at(t, dsn, schema)
-	require.NoError(t, migrations.Up(t.Context(), migrations.Pool(p.admin), migrations.Options{Schema: schema}))
+	p := at(t, dsn, migrations.DefaultSchema)
+	require.NoError(t, migrations.Up(t.Context(), migrations.Pool(p.admin), migrations.Options{}))
 	return p
 }
 

@@ -19,17 +19,22 @@ const envRole = "LEASEHOLD_FIELD_CASE"
 
 // roles are what a process of a test can be; each is beside its case. They return the exit code.
 var roles = map[string]func() int{
-	"wait":  roleWait,
-	"panic": rolePanic,
+	"panic":  rolePanic,
+	"server": roleServer,
+	"wait":   roleWait,
 }
 
 func play(role string) int {
 	go func() { // The test holds the other end: a process does not outlive it.
 		_, _ = io.Copy(io.Discard, os.Stdin)
+		orphaned()
 		os.Exit(99)
 	}()
 	return roles[role]()
 }
+
+// orphaned runs when the test is done with the process. A role with something to clean up replaces it.
+var orphaned = func() {}
 
 // A process is the test binary in a role.
 type process struct {

@@ -1,10 +1,13 @@
 package fieldcases_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold-go/leasehold/pglock"
 )
 
 // watch has the database itself note every version of a lease's row, in the transaction that wrote it. Numbers are drawn
@@ -58,4 +61,36 @@ func (p place) expiriesAre(t testing.TB, ttl time.Duration) {
 		SELECT count(*)
 		FROM %s.versions
 		WHERE abs(extract(epoch FROM expires_at - at) - $1::float8) > 1`, ttl.Seconds()))
+}
+
+// believers are the leases of one name whose holders are at work. At most one of them may believe that it is held: a
+// machine that stalls can keep a holder at work for longer than its term, but not its trust.
+type believers struct {
+	mu     sync.Mutex
+	leases map[*pglock.Lease]bool
+}
+
+// enter is for the beginning of the work; what it returns is for the end.
+func (b *believers) enter(t testing.TB, lease *pglock.Lease) (leave func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.leases == nil {
+		b.leases = map[*pglock.Lease]bool{}
+	}
+	b.leases[lease] = true
+	trusted := 0
+	// All of them were granted before this point: of two, the term of one had ended before the other was granted.
+	for other := range b.leases {
+		if other.Err() == nil {
+			trusted++
+		}
+	}
+	if trusted > 1 {
+		t.Errorf("%d holders of %q at once", trusted, lease.Name())
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.leases, lease)
+	}
 }
