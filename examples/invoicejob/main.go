@@ -29,9 +29,8 @@ import (
 	"github.com/leasehold-go/leasehold/pglock"
 )
 
-func init() { runtime.LockOSThread() } // main stays on the main thread: see startProcess.
-
 func main() {
+	runtime.LockOSThread() // Its thread lives as long as the process: see startProcess.
 	if len(os.Args) > 1 && os.Args[1] == hiddenMode {
 		exit(os.Args[len(os.Args)-1], runInstance(os.Stdin, os.Stdout))
 	}

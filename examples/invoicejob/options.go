@@ -122,12 +122,12 @@ func (o *options) read() ([]order, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	inLines, err := open(lines)
 	if err != nil {
 		return nil, "", err
 	}
-	defer inLines.Close()
+	defer func() { _ = inLines.Close() }()
 	list, err := readOrders(orders, in, lines, inLines)
 	return list, source, err
 }

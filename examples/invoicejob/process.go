@@ -32,8 +32,8 @@ type message struct {
 // hiddenMode is the argument that makes this program an instance.
 const hiddenMode = "instance"
 
-// startProcess runs this program again as an instance. It is called on the main thread, which lives as long as the
-// process: Linux ends the child when the thread that started it ends.
+// startProcess runs this program again as an instance. It is called from main's goroutine alone, which keeps its thread: Linux
+// ends the child when the thread that started it ends.
 func startProcess(s setup, messages chan<- message) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {

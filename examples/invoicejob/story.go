@@ -178,10 +178,10 @@ func (s *story) skip(p *process, e event) {
 
 func (s *story) tellSkip(p *process, e event) {
 	if e.Holder == "" {
-		s.report.say(p.name, "skips this run: the lease is being taken at this moment")
+		s.report.say(p.name, "skips: the lease is being taken at this moment")
 		return
 	}
-	s.report.say(p.name, "skips this run: %s holds the lease, token %d, %s left", e.Holder, e.Token, seconds(e.Left))
+	s.report.say(p.name, "skips: %s holds the lease with token %d, %s left", e.Holder, e.Token, seconds(e.Left))
 	s.wait(e.Left)
 }
 
