@@ -73,24 +73,37 @@ func TestCase06_TokensRiseAfterTheRowOfALiveLeaseIsDeleted(t *testing.T) {
 	require.NoError(t, next.Err())
 }
 
-func TestCase06_TokensRiseAfterDumpAndRestore(t *testing.T) {
+// After a restore the timeline is 1 again while tokens are higher, so the failover that follows is a case of its own.
+func TestCase06_TokensRiseAfterDumpAndRestoreAndThenALossyFailover(t *testing.T) {
 	t.Parallel()
 	from := installOn(t, pgtest.Private(t, nil).DSN())
 	last := from.hundred(t)
 	inUse := take(t, from.client(t, pglock.Config{TTL: 2 * time.Second}), "held at the time of the dump")
-	fresh := dump(t, from.dsn)
+	file := dump(t, from.dsn)
 	// The old server goes on for a while, as it does when nobody stops the writers first.
-	lost := grants(t, from.client(t, steady), "n", 20)
-	require.EqualValues(t, 120, lost)
+	last = max(last, grants(t, from.client(t, steady), "n", 20))
+	require.EqualValues(t, 120, last)
 	unseen := grants(t, from.client(t, steady), "not in the dump", 7)
-	require.NoError(t, inUse.Release(t.Context()))
 
-	into := at(t, pgtest.Private(t, nil).DSN(), "public")
-	restore(t, into.dsn, fresh)
-	require.Greater(t, into.above(t, "n", lost), last)
-	into.above(t, "not in the dump", unseen)
-	lease := takeSoon(t, into.client(t, steady), "held at the time of the dump") // When the TTL that came with the dump has passed.
-	require.Greater(t, lease.Token(), inUse.Token())
+	t.Run("the standby knows the new epoch", func(t *testing.T) {
+		t.Parallel()
+		primary := pgtest.Private(t, nil)
+		p := at(t, primary.DSN(), "public")
+		restore(t, p.dsn, file)
+		high := p.above(t, "n", last)
+		p.above(t, "not in the dump", unseen)
+		lease := takeSoon(t, p.client(t, steady), inUse.Name()) // When the TTL that came with the dump has passed.
+		require.Greater(t, lease.Token(), inUse.Token())
+		p.survive(t, primary, high)
+	})
+
+	t.Run("the standby misses the new epoch", func(t *testing.T) {
+		t.Parallel()
+		primary := pgtest.Private(t, nil)
+		p := at(t, primary.DSN(), "public")
+		restore(t, p.dsn, file)
+		p.survive(t, primary, last)
+	})
 }
 
 // A server that was installed and used before the dump came: its own tokens count as well.

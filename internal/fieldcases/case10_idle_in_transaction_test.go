@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold-go/leasehold/internal/pgtest"
@@ -17,17 +18,16 @@ import (
 
 func TestCase10_HoldersAndWaitersAreNeverIdleInTransaction(t *testing.T) {
 	t.Parallel()
+	server := pgtest.Private(t, map[string]string{"idle_in_transaction_session_timeout": "1s"})
 	for _, isolation := range []string{"read committed", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
 			t.Parallel()
-			server := pgtest.Private(t, map[string]string{
-				"idle_in_transaction_session_timeout": "1s",
-				"default_transaction_isolation":       isolation,
-			})
-			p := installOn(t, server.DSN())
+			p := at(t, server.DSN(), pgtest.MigratedOn(t, server.DSN()))
 			p.watch(t)
+			name := "case 10, " + isolation
 			config := pglock.Config{TTL: 2400 * time.Millisecond, PollInterval: 100 * time.Millisecond}
-			a, b := p.client(t, config, named("case 10")), p.client(t, config, named("case 10"))
+			isolated := func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_isolation"] = isolation }
+			a, b := p.client(t, config, named(name), isolated), p.client(t, config, named(name), isolated)
 			leases := make([]*pglock.Lease, 20)
 			for i := range leases {
 				leases[i] = take(t, a, fmt.Sprint("n", i))
@@ -46,10 +46,10 @@ func TestCase10_HoldersAndWaitersAreNeverIdleInTransaction(t *testing.T) {
 			samples, seen := 0, 0
 			soon(t, func() bool {
 				samples++
-				seen += value[int](t, p, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'case 10'")
+				seen += value[int](t, p, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name)
 				// A pinned statement takes three round trips, so a session may be in a transaction when it is looked at.
-				require.Zero(t, value[int](t, p, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'case 10'
-					AND state LIKE 'idle in transaction%' AND clock_timestamp() > state_change + interval '1 second'`))
+				require.Zero(t, value[int](t, p, `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1
+					AND state LIKE 'idle in transaction%' AND clock_timestamp() > state_change + interval '1 second'`, name))
 				return value[bool](t, p, "SELECT bool_and(renewed_at > acquired_at + interval '7 seconds') FROM %s.pglock_leases")
 			}, "each lease is held for three TTLs")
 			require.Greater(t, seen, samples, "the sessions were seen at all")
