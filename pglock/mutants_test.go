@@ -73,6 +73,12 @@ func TestMutants_AreFound(t *testing.T) {
 			rules:  []string{history.RuleNoRevival},
 		},
 		{
+			fault:  "renew looks at the name only",
+			edits:  []edit{{"renew", "AND l.holder = m.holder::uuid\n        AND l.token = m.token", "AND m.holder IS NOT NULL AND m.token > 0"}},
+			favour: []string{"freeze long", "held back", "wait"},
+			rules:  []string{history.RuleOwnRows},
+		},
+		{
 			fault: "renew looks neither at holder and token nor at the expiry",
 			edits: []edit{
 				{"renew", "AND l.holder = m.holder::uuid\n        AND l.token = m.token", "AND m.holder IS NOT NULL AND m.token > 0"},
@@ -139,7 +145,7 @@ func (m mutant) torture(t *testing.T, server *pgserver.Server) []history.Violati
 	m.requireEdits(t, server.DSN(), schema)
 	options := torture.Options{
 		Seed:     1,
-		Duration: 60 * time.Second,
+		Duration: 2 * time.Minute, // Mostly seconds; at times half a minute, for a fault that shows only when several things meet.
 		DSN:      server.DSN(),
 		Schema:   schema,
 		Server:   server,
