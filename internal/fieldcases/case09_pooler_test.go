@@ -27,7 +27,7 @@ func describing(c *pgxpool.Config) {
 
 func TestCase09_TransactionPoolerKeepsNoLockAndStrandsNobody(t *testing.T) {
 	t.Parallel()
-	const clients, poolSize, load = 20, 2, 6 * time.Second
+	const clients, poolSize, load = 20, 2, 5 * time.Second
 	const ttl = 2 * time.Second
 	// A server of its own: its advisory locks and sessions are all of this test.
 	server := pgtest.Private(t, nil)

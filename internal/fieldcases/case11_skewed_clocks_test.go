@@ -134,7 +134,7 @@ func TestCase11_ClientsAnHourBesideTheServerNeverOverlap(t *testing.T) {
 	for _, skew := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(skew.String(), func(t *testing.T) {
 			t.Parallel()
-			const ttl, load = time.Second, 6 * time.Second
+			const ttl, load = time.Second, 5 * time.Second
 			p := installOn(t, skewedServer(t, skew))
 			require.InDelta(t, skew.Seconds(), p.now(t).Sub(time.Now()).Seconds(), 60, "the server's clock is another")
 			p.watch(t)

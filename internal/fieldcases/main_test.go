@@ -2,6 +2,7 @@ package fieldcases_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -20,6 +21,10 @@ import (
 func TestMain(m *testing.M) {
 	if role := os.Getenv(envRole); role != "" {
 		os.Exit(play(role))
+	}
+	// The tests wait more than they work. The command line overrides this.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
 	}
 	pgtest.Main(m)
 }
