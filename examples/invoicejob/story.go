@@ -230,7 +230,7 @@ func (s *story) mishap(p *process, e event) error {
 		s.freezeAt = -1
 		s.frozen = &misfortune{process: p, token: e.Token, since: time.Now()}
 		s.holder = nil
-		p.term.end = "frozen past its lease"
+		p.term.end = "frozen"
 		s.report.say(p.name, "is frozen (SIGSTOP): %s read, not yet written", count(len(e.Orders), "order"))
 		if err := p.freeze(); err != nil {
 			return err
@@ -271,12 +271,12 @@ func (s *story) refusal(ctx context.Context, p *process, e event) error {
 	if err != nil {
 		return err
 	}
-	s.report.say("the fence", "refuses token %d of %s: it is at %d, nothing is written", e.Token, p.name, e.Fence)
+	s.report.say("the fence", "refuses token %d, being at %d: nothing is written", e.Token, e.Fence)
 	if open > 0 {
 		// So it cannot have been the primary key of the invoices that refused them.
 		s.report.say("", "(no unique key did that: %s had no invoice yet)", count(open, "order"))
 	}
-	p.term.end = strings.TrimPrefix(p.term.end+", refused by the fence", ", ")
+	p.term.end = strings.TrimPrefix(p.term.end+", then refused by the fence", ", then ")
 	if s.holder == p {
 		s.holder = nil
 	}
