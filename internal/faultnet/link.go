@@ -1,6 +1,7 @@
 package faultnet
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -134,7 +135,7 @@ func (l *link) read(from net.Conn, parcels chan<- parcel) {
 			return
 		}
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				// A reset is passed on as one, in its turn.
 				l.hand(parcels, parcel{})
 			}

@@ -78,7 +78,10 @@ func (d download) binaries(ctx context.Context, options Options) (binaries, erro
 	if inspectErr == nil {
 		return b, nil // perhaps another process was faster
 	}
-	return b, errors.Join(err, inspectErr)
+	if err == nil {
+		err = inspectErr
+	}
+	return b, err
 }
 
 // fetch makes the library download and unpack, and nothing else. It has no call for that: Start goes on with initdb

@@ -1,6 +1,7 @@
 package pgserver
 
 import (
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -72,7 +73,7 @@ func stopAndWait(pid int) error {
 }
 
 func ignoreGone(err error) error {
-	if err == syscall.ESRCH {
+	if errors.Is(err, syscall.ESRCH) {
 		return nil
 	}
 	return err
