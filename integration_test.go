@@ -167,6 +167,7 @@ func TestBlackHole_HolderStopsBeforeTheNextOneStarts(t *testing.T) {
 	next := testproc.Start(t, program(t, "holder"), setup(d.dsn(t), "next"))
 	token := holder.Do(t, testproc.Acquire, testproc.Acquired).Token
 	holder.Do(t, testproc.Write, testproc.Written)
+	d.eventually(t, "the lease is renewed", `SELECT renewed_at > acquired_at FROM pglock_leases`)
 
 	watch := d.stopwatch(t)
 	proxy.Set(faultnet.BlackHole())
