@@ -139,19 +139,24 @@ func (a *attempt) ask(ctx context.Context) (*Lease, error) {
 	var row grantRow
 	var sent time.Time
 	err = c.withPool(ctx, func(conn *pgx.Conn) error {
-		sent = time.Now()
-		rows, err := query(ctx, c, conn, pgx.RowToStructByPos[grantRow], s.acquire, a.name, a.holder, c.config.TTL.Microseconds(),
-			gateKey(c.config.Schema, a.name), c.config.Label, c.metadata)
-		if err == nil && len(rows) != 1 {
-			err = fmt.Errorf("acquire.sql returned %d rows instead of one", len(rows))
+		for {
+			sent = time.Now()
+			rows, err := query(ctx, c, conn, pgx.RowToStructByPos[grantRow], s.acquire, a.name, a.holder, c.config.TTL.Microseconds(),
+				gateKey(c.config.Schema, a.name), c.config.Label, c.metadata)
+			if err != nil {
+				return err
+			}
+			if len(rows) != 1 {
+				return fmt.Errorf("acquire.sql returned %d rows instead of one", len(rows))
+			}
+			if row = rows[0]; row.Outcome != "unentered" {
+				return nil
+			}
+			// The first grant on this cluster.
+			if _, err := query(ctx, c, conn, pgx.RowTo[int64], s.enter); err != nil {
+				return err
+			}
 		}
-		if err == nil && rows[0].Outcome == "unentered" {
-			_, err = query(ctx, c, conn, pgx.RowTo[int64], s.enter)
-		}
-		if err == nil {
-			row = rows[0]
-		}
-		return err
 	})
 	if err != nil {
 		a.open = a.open || !sent.IsZero() && undecided(err)
@@ -216,6 +221,9 @@ func (a *attempt) fail(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, errBusy) {
 		err = &HeldError{Name: a.name, Busy: true}
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
 	}
 	event := Event{Kind: EventNotAcquired, Name: a.name, Err: err}
 	var held *HeldError

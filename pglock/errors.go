@@ -175,18 +175,14 @@ func transient(err error) bool {
 		pgconn.SafeToRetry(err)
 }
 
-// undecided tells whether the statement may have been carried out although it returned an error.
+// undecided tells whether a statement that was begun may have been carried out although it returned an error.
 //
 // An ordinary error of the server rolled it back. A FATAL one says nothing: a session that is ended while its commit
-// waits for a standby has committed. Without an answer nothing is known, unless nothing was sent.
+// waits for a standby has committed. Without an answer nothing is known.
+//
+// NB: pgconn.SafeToRetry does not help. Where the reply to a statement without arguments is lost, as all are in the simple
+// protocol, pgx 5.12 returns "conn closed", which counts as safe.
 func undecided(err error) bool {
-	if err == nil || pgconn.SafeToRetry(err) {
-		return false
-	}
-	var connect *pgconn.ConnectError
-	if errors.As(err, &connect) {
-		return false
-	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return pg.SeverityUnlocalized != "ERROR" && pg.Severity != "ERROR"
