@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -322,7 +324,11 @@ func buildPrograms() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", j.dir+string(filepath.Separator), "./examples/invoicejob", "./internal/testproc/holder")
+	args := []string{"build", "-o", j.dir + string(filepath.Separator)}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = append(args, "-race") // As this program: a race in one of those ends it with an error, which its test sees.
+	}
+	build := exec.Command("go", append(args, "./examples/invoicejob", "./internal/testproc/holder")...)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
