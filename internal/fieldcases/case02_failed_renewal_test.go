@@ -93,7 +93,7 @@ func TestCase02_OutageLongerThanTheTTLIsALossBeforeTheExpiry(t *testing.T) {
 	var connect *pgconn.ConnectError
 	require.ErrorAs(t, why, &connect, "with the reason of the last failure")
 
-	next := <-granted
+	next := receive(t, granted)
 	require.Equal(t, lease.Token()+1, next.Token())
 	proxy.Set(faultnet.Pass())
 	require.ErrorIs(t, lease.Release(t.Context()), pglock.ErrLost, "a loss is final")

@@ -38,7 +38,7 @@ func (p place) survive(t *testing.T, primary *pgserver.Server, before fencing.To
 	p = at(t, standby.DSN(), p.schema)
 	granted := waitFor(t, p.client(t, pglock.Config{TTL: time.Minute, PollInterval: time.Millisecond}), unseen)
 	require.NoError(t, standby.Promote(ctx))
-	lease := <-granted
+	lease := receive(t, granted)
 	require.Greater(t, lease.Token(), first)
 	require.NoError(t, lease.Release(ctx))
 	p.above(t, unseen, lease.Token())

@@ -45,7 +45,7 @@ func TestCase07_RestartsOfTheServerKeepLeaseAndToken(t *testing.T) {
 	}
 	done, second := make(chan error, 1), make(chan error, 1)
 	go func() { done <- a.Do(t.Context(), "n", job) }()
-	lease := <-started
+	lease := receive(t, started)
 	waiting, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() { second <- b.Do(waiting, "n", job) }()
@@ -55,7 +55,7 @@ func TestCase07_RestartsOfTheServerKeepLeaseAndToken(t *testing.T) {
 		server.Kill,
 	} {
 		require.NoError(t, down())
-		<-late // The outage is real: renewals have failed.
+		receive(t, late) // The outage is real: renewals have failed.
 		require.NoError(t, server.Start())
 		p.admin.Reset()
 		soon(t, func() bool {
@@ -75,7 +75,7 @@ func TestCase07_RestartsOfTheServerKeepLeaseAndToken(t *testing.T) {
 	require.EqualValues(t, 1, runs.Load(), "no second run starts")
 	require.Equal(t, 1, p.terms(t, "n"), "one term, one token")
 	stop()
-	require.ErrorIs(t, <-second, context.Canceled)
+	require.ErrorIs(t, receive(t, second), context.Canceled)
 	close(finish)
-	require.NoError(t, <-done)
+	require.NoError(t, receive(t, done))
 }

@@ -28,7 +28,7 @@ func TestCase08_BlackHoledHolderIsReplacedWithinTheTTL(t *testing.T) {
 
 	proxy.Set(faultnet.BlackHole())
 	gone := p.now(t) // No renewal gets in after this.
-	next := <-granted
+	next := receive(t, granted)
 	require.Error(t, lease.Err(), "the old holder's trust ended before the new grant, although nobody could tell it")
 	require.Greater(t, next.Token(), lease.Token())
 	took := value[time.Time](t, p, "SELECT acquired_at FROM %s.pglock_leases").Sub(gone)

@@ -134,7 +134,7 @@ func TestCase11_ClientsAnHourBesideTheServerNeverOverlap(t *testing.T) {
 	for _, skew := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(skew.String(), func(t *testing.T) {
 			t.Parallel()
-			const ttl, load = time.Second, 5 * time.Second
+			const ttl = time.Second
 			p := installOn(t, skewedServer(t, skew))
 			require.InDelta(t, skew.Seconds(), p.now(t).Sub(time.Now()).Seconds(), 60, "the server's clock is another")
 			p.watch(t)
@@ -144,10 +144,10 @@ func TestCase11_ClientsAnHourBesideTheServerNeverOverlap(t *testing.T) {
 			proxy, dsn := faultnet.ListenDSN(t, p.dsn)
 			var inside believers
 			var taken atomic.Int64
-			ctx, cancel := context.WithTimeout(t.Context(), load)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			var group sync.WaitGroup
-			for i := range 5 {
+			for i := range 4 {
 				c := p.client(t, config)
 				group.Go(func() {
 					for ctx.Err() == nil {
@@ -157,28 +157,26 @@ func TestCase11_ClientsAnHourBesideTheServerNeverOverlap(t *testing.T) {
 							var one int
 							return p.admin.QueryRow(context.WithoutCancel(working), "SELECT 1 FROM pg_sleep(0.05)").Scan(&one)
 						})
-						if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, pglock.ErrLost) {
+						if err != nil && ctx.Err() == nil && !errors.Is(err, pglock.ErrLost) {
 							t.Errorf("client %d: %v", i, err)
 						}
 					}
 				})
 			}
-			ghosts := 0
-			for ; ctx.Err() == nil; ghosts++ {
-				ghost := p.through(dsn).client(t, config)
-				lease, err := ghost.Acquire(ctx, "n")
-				if err != nil {
-					break
-				}
+			eager := config
+			eager.PollInterval = 2 * time.Millisecond // Nobody is served in order of arrival.
+			for range 3 {
+				lease := takeSoon(t, p.through(dsn).client(t, eager), "n")
 				proxy.Set(faultnet.BlackHole())
 				lost(t, lease)
 				proxy.Set(faultnet.Pass())
 			}
+			more := taken.Load() + 5
+			soon(t, func() bool { return taken.Load() > more }, "grants go on")
+			cancel()
 			group.Wait()
 
-			t.Logf("%d terms, %d vanished holders", p.terms(t, "n"), ghosts)
-			require.Greater(t, taken.Load(), int64(5))
-			require.Greater(t, ghosts, 0)
+			t.Logf("%d terms", p.terms(t, "n"))
 			p.inTurn(t)
 			p.expiriesAre(t, ttl)
 

@@ -183,6 +183,18 @@ func lost(t testing.TB, lease *pglock.Lease) *pglock.LostError {
 	return lostErr
 }
 
+// receive waits for what another goroutine sends.
+func receive[T any](t testing.TB, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		require.FailNow(t, "nothing came")
+	}
+	panic("unreachable")
+}
+
 // soon waits for a condition.
 func soon(t testing.TB, condition func() bool, about ...any) {
 	t.Helper()

@@ -34,7 +34,7 @@ func TestReport48_TimeoutsOfTheServerDoNotMatter(t *testing.T) {
 	p.renewedAfter(t, "n", began.Add(1500*time.Millisecond)) // Longer than each of the timeouts.
 	require.NoError(t, lease.Release(t.Context()))
 
-	next := <-granted
+	next := receive(t, granted)
 	began = p.now(t)
 	p.renewedAfter(t, "n", began.Add(1500*time.Millisecond))
 	require.NoError(t, next.Err())
