@@ -50,6 +50,9 @@ func TestCase10_HoldersAndWaitersAreNeverIdleInTransaction(t *testing.T) {
 				// A pinned statement takes three round trips, so a session may be in a transaction when it is looked at.
 				require.Zero(t, value[int](t, p, `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1
 					AND state LIKE 'idle in transaction%' AND clock_timestamp() > state_change + interval '1 second'`, name))
+				// Report 77: nor does a statement last as long as a hold or a wait does.
+				require.Zero(t, value[int](t, p, `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1
+					AND state = 'active' AND clock_timestamp() > query_start + interval '4 seconds'`, name))
 				return value[bool](t, p, "SELECT bool_and(renewed_at > acquired_at + interval '7 seconds') FROM %s.pglock_leases")
 			}, "each lease is held for three TTLs")
 			require.Greater(t, seen, samples, "the sessions were seen at all")
