@@ -40,13 +40,19 @@ func (c *Client) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 	}
 	asking, cancel := context.WithTimeout(ctx, c.config.RequestTimeout)
 	defer cancel()
-	started := time.Now()
+	var busySince time.Time // Not since the start: connecting may have taken long.
 	for tries := 1; ; tries++ {
 		lease, err := a.ask(asking)
 		if lease != nil {
 			return lease, nil
 		}
-		again := errors.Is(err, errBusy) && time.Since(started) < busyPatience || !errors.Is(err, errBusy) && transient(err)
+		again := transient(err)
+		if errors.Is(err, errBusy) {
+			if busySince.IsZero() {
+				busySince = time.Now()
+			}
+			again = time.Since(busySince) < busyPatience
+		}
 		if again && asking.Err() == nil && sleep(asking, backOff(tries)) {
 			continue
 		}
@@ -234,7 +240,7 @@ func (a *attempt) fail(ctx context.Context, err error) error {
 		}
 	}
 	c.config.OnEvent(event)
-	if held != nil && error(held) == err {
+	if _, alone := err.(*HeldError); alone { //nolint:errorlint // Not whether it is in the chain: whether it is all there is.
 		return err // It says all by itself.
 	}
 	return fmt.Errorf("pglock: acquire %q: %w", a.name, err)

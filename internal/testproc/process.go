@@ -128,7 +128,7 @@ func (p *Process) Wake(t testing.TB) {
 func (p *Process) Kill(t testing.TB) {
 	t.Helper()
 	p.must(t, p.cmd.Process.Kill())
-	p.wait()
+	_ = p.wait() // That it was killed.
 }
 
 // End closes its standard input and waits for a good end, in which it says nothing more.

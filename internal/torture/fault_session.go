@@ -21,7 +21,7 @@ var terminated = fault{"terminate", 4, session, func(ctx context.Context, r *run
 		) AS one`, fmt.Sprintf("c%d.%%", c.number), n).Scan(&ended)
 	})
 	if err != nil {
-		return "the server could not be asked", nil //nolint:nilerr // Another fault is going on.
+		return "the server could not be asked", nil // Another fault is going on.
 	}
 	return fmt.Sprintf("%d session of client %d", ended, c.number), nil
 }}
