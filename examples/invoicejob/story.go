@@ -411,12 +411,3 @@ func count(n int, noun string) string {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
-
-// tokens are those of all terms, in the order in which they were granted.
-func (s *story) tokens() []int64 {
-	tokens := []int64{}
-	for _, t := range s.terms {
-		tokens = append(tokens, t.token)
-	}
-	return tokens
-}
