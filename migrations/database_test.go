@@ -91,6 +91,14 @@ UNION ALL
 SELECT concat_ws(' ', conrelid::regclass, conname, pg_get_constraintdef(oid))
 FROM pg_constraint
 WHERE connamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1)
+UNION ALL
+SELECT concat_ws(' ', pg_get_functiondef(oid), obj_description(oid, 'pg_proc'), proacl)
+FROM pg_proc
+WHERE pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1)
+UNION ALL
+SELECT concat_ws(' ', viewname, definition)
+FROM pg_views
+WHERE schemaname = $1
 ORDER BY 1`, schema)
 }
 

@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,7 +113,7 @@ func TestStock_DirtyVersionIsHealed(t *testing.T) {
 			mark()
 			var told log
 			require.NoError(t, migrations.Up(limit(t), db, migrations.Options{Schema: schema, Logger: told.logger()}))
-			require.Equal(t, "3", recorded(t, conn, schema))
+			require.Equal(t, strconv.Itoa(migrations.Newest), recorded(t, conn, schema))
 			require.Equal(t, made, describe(t, conn, schema), "%d installed, %d dirty", installed, dirty)
 			require.Contains(t, told.String(), "left dirty")
 
@@ -152,7 +153,7 @@ func TestStock_RunInProgressExcludesOurs(t *testing.T) {
 	run(t, blocker, "ROLLBACK")
 	require.NoError(t, <-stockDone)
 	require.NoError(t, <-oursDone)
-	require.Equal(t, "3", recorded(t, conn, schema))
+	require.Equal(t, strconv.Itoa(migrations.Newest), recorded(t, conn, schema))
 }
 
 // TestStock_VersionInTheMiddleOfItsTruncateIsNotZero: the stock drivers replace the version by TRUNCATE and INSERT. Who waits for
@@ -170,7 +171,7 @@ func TestStock_VersionInTheMiddleOfItsTruncateIsNotZero(t *testing.T) {
 
 	replace := func(call func() error) error {
 		done := make(chan error, 1)
-		run(t, conn, "BEGIN", "TRUNCATE "+table, "INSERT INTO "+table+" VALUES (3, false)")
+		run(t, conn, "BEGIN", "TRUNCATE "+table, fmt.Sprintf("INSERT INTO %s VALUES (%d, false)", table, migrations.Newest))
 		go func() { done <- call() }()
 		require.Eventually(t, func() bool {
 			return one[bool](t, connect(t, dsn), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = $1::regclass)", table)

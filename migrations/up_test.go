@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestUp_InstallsTheTablesAndAgainChangesNothing(t *testing.T) {
 	options := migrations.Options{Schema: schema}
 
 	require.NoError(t, migrations.Up(limit(t), migrations.URL(dsn), options))
-	require.Equal(t, "3", recorded(t, conn, schema))
+	require.Equal(t, strconv.Itoa(migrations.Newest), recorded(t, conn, schema))
 	for _, table := range []string{"pglock_leases", "job_fences", "pglock_epochs"} {
 		require.Zero(t, one[int](t, conn, "SELECT count(*)::int FROM "+quote(schema, table)))
 	}
@@ -37,10 +38,10 @@ func TestUp_ToStopsThere(t *testing.T) {
 	t.Parallel()
 	dsn, schema := pgtest.Schema(t)
 	conn := connect(t, dsn)
-	for _, to := range []int{1, 2, 1, 3} {
+	for _, to := range []int{1, 2, 1, migrations.Newest} {
 		require.NoError(t, migrations.Up(limit(t), migrations.URL(dsn), migrations.Options{Schema: schema, To: to}))
 	}
-	require.Equal(t, "3", recorded(t, conn, schema))
+	require.Equal(t, strconv.Itoa(migrations.Newest), recorded(t, conn, schema))
 	for _, to := range []int{-1, migrations.Newest + 1} {
 		require.Error(t, migrations.Up(limit(t), migrations.URL(dsn), migrations.Options{Schema: schema, To: to}))
 	}
@@ -59,7 +60,7 @@ func TestUp_AnyNameOfASchema(t *testing.T) {
 			t.Cleanup(func() { run(t, conn, "DROP SCHEMA IF EXISTS "+quote(schema)+" CASCADE") })
 			options := migrations.Options{Schema: schema}
 			require.NoError(t, migrations.Up(limit(t), migrations.URL(dsn), options))
-			require.Equal(t, "3", recorded(t, conn, schema))
+			require.Equal(t, strconv.Itoa(migrations.Newest), recorded(t, conn, schema))
 			status, err := migrations.Version(limit(t), migrations.URL(dsn), options)
 			require.NoError(t, err)
 			require.True(t, status.Current())
@@ -202,7 +203,7 @@ func TestUp_SettingsOfTheRoleDoNotMatter(t *testing.T) {
 	}
 	holder()
 	require.NoError(t, <-done)
-	require.Equal(t, "3", recorded(t, admin, schema))
+	require.Equal(t, strconv.Itoa(migrations.Newest), recorded(t, admin, schema))
 }
 
 // holdLock holds the lock of a migration as another process would, until the function it returns is called.

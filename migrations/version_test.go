@@ -30,7 +30,7 @@ func TestVersion_TellsDirtyAndSeveralRows(t *testing.T) {
 	run(t, conn, "UPDATE "+quote(schema, "pglock_schema_migrations")+" SET dirty = true")
 	status, err := migrations.Version(limit(t), migrations.URL(dsn), options)
 	require.NoError(t, err)
-	require.Equal(t, migrations.Status{Version: 3, Dirty: true}, status)
+	require.Equal(t, migrations.Status{Version: migrations.Newest, Dirty: true}, status)
 	require.False(t, status.Current())
 
 	run(t, conn, "INSERT INTO "+quote(schema, "pglock_schema_migrations")+" VALUES (2, false)")

@@ -12,7 +12,11 @@ import (
 
 	"github.com/leasehold-go/leasehold/internal/pgtest"
 	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
+	"github.com/leasehold-go/leasehold/migrations"
 )
+
+// newest is what is printed where the tables are of the newest version.
+var newest = fmt.Sprintln(migrations.Newest)
 
 func TestMigrate_UpVersionDown(t *testing.T) {
 	t.Parallel()
@@ -31,21 +35,21 @@ func TestMigrate_UpVersionDown(t *testing.T) {
 
 	code, stdout, stderr = pglockRun(t, env, "migrate", "up", "-schema", schema)
 	require.Zero(t, code)
-	require.Equal(t, "3\n", stdout)
+	require.Equal(t, newest, stdout)
 	require.Contains(t, stderr, "migration applied")
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "version", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "version", "-schema", schema))
 	made := tablesOf(t, conn, schema)
 
 	execute(t, conn, "UPDATE "+quote(schema, "pglock_schema_migrations")+" SET dirty = true")
 	code, _, stderr = pglockRun(t, env, "migrate", "version", "-schema", schema)
 	require.Equal(t, 3, code)
 	require.Contains(t, stderr, "dirty")
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "up", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "up", "-schema", schema))
 	require.Equal(t, made, tablesOf(t, conn, schema))
 
 	require.Equal(t, "1\n", mustRun(t, env, "migrate", "down", "-schema", schema, "-to", "1", "-yes"))
 	require.Equal(t, "0\n", mustRun(t, env, "migrate", "down", "-schema", schema, "-yes"))
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "up", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "up", "-schema", schema))
 	require.Equal(t, made, tablesOf(t, conn, schema))
 }
 
@@ -56,7 +60,7 @@ func TestMigrate_DownWithoutYesDropsNothing(t *testing.T) {
 	mustRun(t, env, "migrate", "up", "-schema", schema)
 	code, _, _ := pglockRun(t, env, "migrate", "down", "-schema", schema)
 	require.Equal(t, 2, code)
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "version", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "version", "-schema", schema))
 }
 
 func TestMigrate_SQLThroughPsqlIsWhatUpDoes(t *testing.T) {
@@ -75,7 +79,7 @@ func TestMigrate_SQLThroughPsqlIsWhatUpDoes(t *testing.T) {
 		require.NoError(t, err, string(out))
 	}
 	made := tablesOf(t, conn, schema)
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "version", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "version", "-schema", schema))
 	mustRun(t, env, "migrate", "down", "-schema", schema, "-yes")
 	mustRun(t, env, "migrate", "up", "-schema", schema)
 	require.Equal(t, made, tablesOf(t, conn, schema))
@@ -105,7 +109,7 @@ func TestMigrate_TimeoutAndSignalEndTheWait(t *testing.T) {
 		require.Contains(t, p.stderr.String(), "interrupted")
 	}
 	execute(t, conn, "ROLLBACK")
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "up", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "up", "-schema", schema))
 }
 
 // TestMigrate_TenProcessesAtOnce is field case 14: all exit 0, each migration is applied once, and the server's log
@@ -125,11 +129,11 @@ func TestMigrate_TenProcessesAtOnce(t *testing.T) {
 		applied := 0
 		for _, p := range processes {
 			require.Zero(t, p.wait(), p.stderr.String())
-			require.Equal(t, "3\n", p.stdout.String())
+			require.Equal(t, newest, p.stdout.String())
 			applied += strings.Count(p.stderr.String(), "migration applied")
 		}
-		require.Equal(t, 3, applied)
-		require.Equal(t, "3 f", value[string](t, admin, "SELECT concat_ws(' ', version, dirty) FROM "+quote(schema, "pglock_schema_migrations")))
+		require.Equal(t, migrations.Newest, applied)
+		require.Equal(t, strings.TrimSpace(newest)+" f", value[string](t, admin, "SELECT concat_ws(' ', version, dirty) FROM "+quote(schema, "pglock_schema_migrations")))
 	}
 	log := value[string](t, admin, "SELECT pg_read_file(pg_current_logfile())")
 	require.Equal(t, 2, strings.Count(log, "CREATE TABLE IF NOT EXISTS job_fences"), "one process each for two schemas")

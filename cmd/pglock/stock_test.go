@@ -37,18 +37,18 @@ func TestMigrate_StockCommandLineAcceptsTheSameFiles(t *testing.T) {
 
 	run("up")
 	made := tablesOf(t, conn, schema)
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "version", "-schema", schema))
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "up", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "version", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "up", "-schema", schema))
 	require.Equal(t, made, tablesOf(t, conn, schema))
 	run("down", "-all")
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "up", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "up", "-schema", schema))
 	require.Contains(t, run("up"), "no change")
-	require.Contains(t, run("version"), "3")
+	require.Contains(t, run("version"), strings.TrimSpace(newest))
 	require.Equal(t, made, tablesOf(t, conn, schema))
 
 	// What its manual step for a dirty version would do, Up does by itself.
 	execute(t, conn, "UPDATE "+quote(schema, "pglock_schema_migrations")+" SET version = 1, dirty = true")
-	require.Equal(t, "3\n", mustRun(t, env, "migrate", "up", "-schema", schema))
+	require.Equal(t, newest, mustRun(t, env, "migrate", "up", "-schema", schema))
 	require.Contains(t, run("up"), "no change")
 }
 
