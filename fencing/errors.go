@@ -44,10 +44,16 @@ func (f Fence) explain(o op, err error) error {
 	// Both pgx and lib/pq have this method.
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) {
-		switch state.SQLState() {
-		case "42P01", "3F000", "42703": // undefined table, schema, column
-			return fmt.Errorf("fencing: %s %q: no table job_fences of this version in schema %q: run: pglock migrate up -schema %s: %w",
-				o, f.Name, f.schema(), shellQuote(f.schema()), err)
+		missing := ""
+		switch code, guards := state.SQLState(), o == opGuard || o == opUnguard || o == opGuards; {
+		case !guards && (code == "42P01" || code == "3F000" || code == "42703"): // undefined table, schema, column
+			missing = "table job_fences"
+		case guards && code == "42883": // undefined function; an undefined table may be the one to guard
+			missing = "functions for guards"
+		}
+		if missing != "" {
+			return fmt.Errorf("fencing: %s %q: no %s of this version in schema %q: run: pglock migrate up -schema %s: %w",
+				o, f.Name, missing, f.schema(), shellQuote(f.schema()), err)
 		}
 	}
 	return fmt.Errorf("fencing: %s %q: %w", o, f.Name, err)

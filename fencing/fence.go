@@ -117,6 +117,9 @@ const (
 	opAdvanceStrict op = "advance strictly"
 	opShare         op = "share"
 	opCreate        op = "create"
+	opGuard         op = "guard a table by"
+	opUnguard       op = "unguard a table of"
+	opGuards        op = "list the tables guarded by"
 )
 
 func (f Fence) advance(ctx context.Context, q query, token Token) error {
@@ -143,7 +146,8 @@ func (f Fence) pass(ctx context.Context, q query, o op, body string, token, limi
 		return 0, err
 	}
 	var fence int64
-	err := q(ctx, f.statement(o, body), f.Name, int64(token)).Scan(&fence)
+	var declared bool // to guarded tables; of no use here
+	err := q(ctx, f.statement(o, body), f.Name, int64(token)).Scan(&fence, &declared)
 	if err == nil {
 		return Token(fence), nil
 	}

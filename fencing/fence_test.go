@@ -77,7 +77,7 @@ func TestStaleError_SaysNameTokenAndFence(t *testing.T) {
 func TestFence_EveryExecModeAndQuoting(t *testing.T) {
 	t.Parallel()
 	dsn, plain := pgtest.Migrated(t)
-	odd := plain + ` "$1'{schema}--`
+	odd := plain + ` "$1'\{schema}--`
 	owner := observe(t, dsn)
 	_, err := owner.Exec(within(t), "ALTER SCHEMA "+quoted(plain)+" RENAME TO "+quoted(odd))
 	require.NoError(t, err)

@@ -21,10 +21,16 @@ var (
 	readSQL string
 	//go:embed sql/create.sql
 	createSQL string
+	//go:embed sql/guard.sql
+	guardSQL string
+	//go:embed sql/unguard.sql
+	unguardSQL string
+	//go:embed sql/guards.sql
+	guardsSQL string
 )
 
 // statement turns a file into the text that is sent: comments are left out, a short one says in pg_stat_activity whose
-// statement it is, and the schema is put in, quoted. The same fence always gives the same text, which keeps it in
+// statement it is, and the schema is put in, as an identifier and as a literal. The same fence always gives the same text, which keeps it in
 // the statement caches of drivers and poolers.
 func (f Fence) statement(o op, body string) string {
 	var b strings.Builder
@@ -34,7 +40,20 @@ func (f Fence) statement(o op, body string) string {
 			b.WriteString("\n" + strings.TrimRight(line, ";\n"))
 		}
 	}
-	return strings.ReplaceAll(b.String(), "{schema}", pgx.Identifier{f.schema()}.Sanitize())
+	// In one pass: a schema may have such a name.
+	return strings.NewReplacer(
+		"{schema}", pgx.Identifier{f.schema()}.Sanitize(),
+		"{schema_text}", literal(f.schema()),
+	).Replace(b.String())
+}
+
+// literal quotes a string so that it reads the same whatever standard_conforming_strings says.
+func literal(s string) string {
+	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	if strings.Contains(s, `\`) {
+		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
+	}
+	return quoted
 }
 
 // A row is what both drivers return for a statement of at most one row. Scan returns an error that matches

@@ -6,13 +6,28 @@
 -- One row: passed; nobody else passes, and no grant raises the fence, until this transaction ends.
 -- 0 rows: refused, the fence is above the token, or there is no such fence. read.sql tells which. Roll back.
 --
+-- The pass is declared to guarded tables in the same statement, so that ROLLBACK TO SAVEPOINT undoes both.
+--
 -- Clock: clock_timestamp() of this server, for people; it may be read before a wait for the row.
 -- Isolation: any. READ COMMITTED decides on the newest version of the row, after waiting for it; REPEATABLE READ and
 -- SERIALIZABLE fail with 40001 if the row was written after the snapshot.
-UPDATE {schema}.job_fences AS f
-SET
-    token = $2::bigint,
-    raised_at = clock_timestamp()
-WHERE f.name = $1::text
-    AND f.token <= $2::bigint
-RETURNING f.token;
+WITH passed AS (
+    UPDATE {schema}.job_fences AS f
+    SET
+        token = $2::bigint,
+        raised_at = clock_timestamp()
+    WHERE f.name = $1::text
+        AND f.token <= $2::bigint
+    RETURNING f.token
+)
+SELECT
+    p.token,
+    set_config(
+        'pglock.passed',
+        (
+            coalesce(nullif(current_setting('pglock.passed', true), ''), '{}')::jsonb
+            || jsonb_build_object(quote_ident({schema_text}) || '.' || $1::text, p.token)
+        )::text,
+        true
+    ) IS NOT NULL AS declared
+FROM passed AS p;
