@@ -141,10 +141,11 @@ func (g *guarded) write(ctx context.Context, tx pgx.Tx, text string) error {
 
 // declare is what a check does, without the check.
 func declare(ctx context.Context, tx pgx.Tx, f fencing.Fence, token fencing.Token) error {
-	_, err := tx.Exec(ctx, "SELECT set_config('pglock.passed', jsonb_build_object(quote_ident($1::text) || '.' || $2::text, $3::bigint)::text, true)",
-		f.Schema, f.Name, int64(token))
+	_, err := tx.Exec(ctx, declareSQL, f.Schema, f.Name, int64(token))
 	return err
 }
+
+const declareSQL = "SELECT set_config('pglock.passed', jsonb_build_object(quote_ident($1::text) || '.' || $2::text, $3::bigint)::text, true)"
 
 // refusal is the SQLSTATE of a refusal, and the error itself for its texts.
 func refusal(t testing.TB, err error) *pgconn.PgError {

@@ -23,10 +23,13 @@ import (
 
 // The fences of the race test, and the forms that are used on each. A row of accepted is written after the check, under
 // its row lock, so that the order of its sequence is the order of commits as far as tokens differ.
+//
+// Each fence has a guarded table, which every transaction writes to. Three forms are no check, and leave that to the guard:
+// declare says that it passed, forget does nothing, and undo passes and rolls back to a savepoint before.
 var raceFences = map[string][]string{
-	"granted":   {"advance", "share"}, // raised by every grant
-	"elsewhere": {"advance"},          // raised by its writers only
-	"once":      {"strict"},           // the same, one transaction a token
+	"granted":   {"advance", "share", "declare", "forget", "undo"}, // raised by every grant
+	"elsewhere": {"advance"},                                       // raised by its writers only
+	"once":      {"strict"},                                        // the same, one transaction a token
 }
 
 // TestFence_NoLowerTokenCommitsAfterAHigherOne lets goroutines write with tokens that are current or out of date, at random
@@ -74,11 +77,16 @@ func TestFence_NoLowerTokenCommitsAfterAHigherOne(t *testing.T) {
 		slices.Sort(committed)
 		require.Equal(t, committed, ids, "%s: what was reported as committed is what is there", name)
 		require.Equal(t, committed, r.written(t, name), "%s: and so is the business write", name)
+		require.Equal(t, committed, r.guarded(t, name), "%s: and so is the write to the guarded table", name)
 		count := r.outcomes[name]
 		t.Logf("%s: %v, %d tokens", name, count, len(slices.Compact(tokens)))
 		require.Positive(t, count["ok"], name)
 		require.Positive(t, count["stale"], name)
 		require.Greater(t, len(slices.Compact(tokens)), 5, name)
+		if name == "granted" {
+			require.Positive(t, count["error LH001"], "refused by the guard: no pass")
+			require.Positive(t, count["error LH002"], "refused by the guard: stale")
+		}
 	}
 }
 
@@ -104,8 +112,10 @@ func newRace(t *testing.T) *race {
 	require.NoError(t, err)
 	for name := range raceFences {
 		r.outcomes[name] = map[string]int{}
+		table := quoted(schema) + "." + name
+		exec(t, r.pool, "CREATE TABLE "+table+" (id bigint NOT NULL)")
 		require.NoError(t, pgx.BeginFunc(within(t), r.pool, func(tx pgx.Tx) error {
-			return r.fence(name).CreateTx(within(t), tx)
+			return errors.Join(r.fence(name).CreateTx(within(t), tx), r.fence(name).GuardTx(within(t), tx, table))
 		}))
 	}
 	return r
@@ -158,7 +168,10 @@ func (r *race) write(ctx context.Context, t *testing.T, s session, random *rand.
 				return err
 			}
 		}
-		if err := s.check(ctx, form, r.fence(name), token); err != nil {
+		if err := r.check(ctx, s, form, r.fence(name), token); err != nil {
+			return err
+		}
+		if err := s.scan(ctx, nil, "INSERT INTO "+quoted(r.schema)+"."+name+" (id) VALUES ($1)", id); err != nil {
 			return err
 		}
 		if !last {
@@ -181,6 +194,10 @@ func (r *race) write(ctx context.Context, t *testing.T, s session, random *rand.
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch result := outcome(err); {
+	case err == nil && (form == "forget" || form == "undo"):
+		t.Errorf("%s: committed", form)
+	case result == "error LH001" && (form == "forget" || form == "undo"), result == "error LH002" && form == "declare":
+		r.outcomes[name][result]++
 	case err == nil:
 		r.outcomes[name]["ok"]++
 		r.committed[name] = append(r.committed[name], id)
@@ -191,6 +208,26 @@ func (r *race) write(ctx context.Context, t *testing.T, s session, random *rand.
 	default:
 		t.Errorf("%s %s at %s: %v", form, name, level, err)
 	}
+}
+
+// check is one of the forms.
+func (r *race) check(ctx context.Context, s session, form string, f fencing.Fence, token fencing.Token) error {
+	switch form {
+	case "declare":
+		var declared string
+		return s.scan(ctx, []any{&declared}, declareSQL, f.Schema, f.Name, int64(token))
+	case "forget":
+		return nil
+	case "undo":
+		if err := s.scan(ctx, nil, "SAVEPOINT s"); err != nil {
+			return err
+		}
+		if err := s.check(ctx, "share", f, token); err != nil {
+			return err
+		}
+		return s.scan(ctx, nil, "ROLLBACK TO s")
+	}
+	return s.check(ctx, form, f, token)
 }
 
 var errGiveUp = errors.New("rolled back")
@@ -210,6 +247,14 @@ func (r *race) accepted(t *testing.T, name string) (tokens, ids []int64) {
 
 func (r *race) written(t *testing.T, name string) []int64 {
 	rows, err := r.pool.Query(within(t), "SELECT id FROM "+quoted(r.schema)+".writes WHERE fence = $1 ORDER BY id", name)
+	require.NoError(t, err)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	require.NoError(t, err)
+	return ids
+}
+
+func (r *race) guarded(t *testing.T, name string) []int64 {
+	rows, err := r.pool.Query(within(t), "SELECT id FROM "+quoted(r.schema)+"."+name+" ORDER BY id")
 	require.NoError(t, err)
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	require.NoError(t, err)

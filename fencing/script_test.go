@@ -104,6 +104,7 @@ func newStage(t *testing.T, driver string) *stage {
 	for _, text := range []string{
 		statement("enter"),
 		"CREATE TABLE " + quoted(schema) + ".writes (note text NOT NULL)",
+		"CREATE TABLE " + quoted(schema) + ".guarded (note text NOT NULL)",
 		"CREATE TABLE " + quoted(schema) + ".invoices (job text NOT NULL REFERENCES " + quoted(schema) + ".job_fences (name))",
 	} {
 		_, err := g.observer.Exec(within(t), text)
@@ -202,7 +203,7 @@ func (g *stage) do(ctx context.Context, a *actor, command string) string {
 		return outcome(a.rollback(ctx))
 	case "savepoint", "release", "set":
 		return exec(command)
-	case "advance", "strict", "share":
+	case "advance", "strict", "share", "declare":
 		if !a.inTx() {
 			return errNoTx.Error()
 		}
@@ -211,7 +212,16 @@ func (g *stage) do(ctx context.Context, a *actor, command string) string {
 		if _, err := fmt.Sscan(rest, &name, &token); err != nil {
 			return err.Error()
 		}
-		return outcome(a.check(ctx, verb, fencing.Fence{Name: name, Schema: g.schema}, token))
+		f := fencing.Fence{Name: name, Schema: g.schema}
+		if verb == "declare" {
+			var declared string
+			return outcome(a.scan(ctx, []any{&declared}, declareSQL, f.Schema, f.Name, int64(token)))
+		}
+		return outcome(a.check(ctx, verb, f, token))
+	case "guard":
+		return exec("SELECT FROM "+schema+".pglock_guard_table($1::text::regclass, $2)", schema+".guarded", rest)
+	case "guarded":
+		return exec("INSERT INTO "+schema+".guarded (note) VALUES ($1::text)", rest)
 	case "create":
 		return outcome(a.create(ctx, fencing.Fence{Name: rest, Schema: g.schema}))
 	case "select": // the check that is none
@@ -224,6 +234,8 @@ func (g *stage) do(ctx context.Context, a *actor, command string) string {
 		return exec("INSERT INTO "+schema+".writes (note) VALUES ($1::text)", rest)
 	case "invoice":
 		return exec("INSERT INTO "+schema+".invoices (job) VALUES ($1::text)", rest)
+	case "kept":
+		return read("SELECT coalesce(string_agg(note, ', ' ORDER BY note), 'nothing') FROM " + schema + ".guarded")
 	case "written":
 		return read("SELECT coalesce(string_agg(note, ', ' ORDER BY note), 'nothing') FROM " + schema + ".writes")
 	case "expire":
