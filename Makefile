@@ -1,7 +1,7 @@
 # make help lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help test race lint bench db api ci
+.PHONY: help test race lint torture bench db api ci
 
 # The version that CI uses. The linter is no dependency of the module.
 GOLANGCI_LINT ?= go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -19,6 +19,9 @@ lint: ## gofmt, go vet and golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -d .; exit 1; }
 	go vet ./...
 	$(GOLANGCI_LINT) run ./...
+
+torture: ## random operations with faults for five minutes, judged by the history; prints its seed
+	LEASEHOLD_TORTURE=5m go test -count=1 -v ./internal/torture -run TestTorture_RandomOperationsWithFaults
 
 bench: ## run the benchmarks of pglock and fencing
 	go test -run '^$$' -bench . -benchmem ./pglock ./fencing
