@@ -1,4 +1,5 @@
-// Command pglock is the command line of Leasehold: it installs the tables and shows what is there. Run "pglock help".
+// Command pglock is the command line of Leasehold: it installs the tables, prints the
+// statements for other languages and shows what is there. Run "pglock help".
 package main
 
 import (
@@ -22,6 +23,7 @@ func pglock() group {
 		summary: "Leases, fences and their tables in PostgreSQL.",
 		members: []member{
 			migrate(),
+			sqlGroup(),
 			version(),
 		},
 		notes: databaseNotes + "\n" + exitNotes,

@@ -22,7 +22,7 @@ func TestPglock_BuildsAndSaysItsVersion(t *testing.T) {
 func TestPglock_HelpGoesToStdout(t *testing.T) {
 	t.Parallel()
 	for _, words := range [][]string{
-		{"help"}, {"-h"}, {"-help"}, {"--help"}, {"help", "migrate"}, {"help", "migrate", "up"}, {"migrate", "help"},
+		{"help"}, {"-h"}, {"-help"}, {"--help"}, {"help", "migrate"}, {"help", "migrate", "up"}, {"migrate", "help"}, {"help", "sql"}, {"sql", "share", "-h"},
 		{"migrate", "help", "down"}, {"migrate", "up", "-h"}, {"version", "-help"}, {"help", "version"},
 	} {
 		code, stdout, stderr := pglockRun(t, nil, words...)
@@ -37,7 +37,7 @@ func TestPglock_HelpGoesToStdout(t *testing.T) {
 func TestPglock_WrongUseExitsWith2AndSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for words, says := range map[string]string{
-		"":                                 "no command given; one of: migrate, version, help",
+		"":                                 "no command given; one of: migrate, sql, version, help",
 		"migrat":                           `unknown command "migrat"`,
 		"migrate":                          "one of: up, down, version, sql, help",
 		"migrate upp":                      `unknown command "upp"`,
@@ -51,6 +51,8 @@ func TestPglock_WrongUseExitsWith2AndSaysWhatToDo(t *testing.T) {
 		"migrate up -timeout 5":            "invalid value for flag -timeout",
 		"migrate up -timeout -5s":          "must not be negative",
 		"migrate version extra":            `got "extra"`,
+		"sql aquire":                       `unknown command "aquire"`,
+		"sql acquire -psql -python":        "give one",
 		"migrate sql -database x":          "not defined",
 		"migrate down":                     "add -yes",
 		"migrate down -database host=x.zz": "add -yes",
