@@ -1,0 +1,4 @@
+package fencedstores
+
+// SetScript is the script for the tests.
+var SetScript = setScript

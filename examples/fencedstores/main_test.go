@@ -1,0 +1,9 @@
+package fencedstores_test
+
+import (
+	"testing"
+
+	"github.com/leasehold-go/leasehold/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
