@@ -9,7 +9,7 @@
 //
 // # What it does not do
 //
-//   - It checks transactions that call it. A write path without a check is not fenced.
+//   - It checks transactions that call it. A write path without a check is not fenced, unless it writes to a guarded table.
 //   - It covers what commits with the check: rows of the same database. A mail, an object, a message or a row of another database
 //     that is written meanwhile is not undone, and not refused. Send the token along, and let the receiver refuse what is
 //     lower than the highest it has seen, atomically with its write. A receiver that cannot is not protected.
@@ -42,8 +42,18 @@
 //     transaction begun in another is a savepoint: check in the outermost.
 //   - An open transaction that passed keeps every grant of that name waiting, or busy. Bound it: idle_in_transaction_session_timeout,
 //     transaction_timeout (17), and no waiting for anything else between check and COMMIT. Shared checks that overlap without a
-//     gap do the same for as long as they go on: stop when the lease is lost.
+//     gap do the same for as long as they go on: stop when the lease is lost. [Fence.Run] does the first.
 //   - A refused transaction may hold the lock too, if the check had to wait for the grant that refuses it. Roll back at once.
+//
+// # A check that cannot be forgotten
+//
+// [Fence.GuardTx] puts a table under a fence. The database then refuses each write of a transaction that has not passed it,
+// whoever sends it: INSERT, UPDATE, DELETE, MERGE, COPY and TRUNCATE, with SQLSTATE LH001, LH002 or LH003. For that the
+// checks declare what they passed in pglock.passed, a setting that ends with the transaction and is undone by ROLLBACK TO
+// SAVEPOINT together with the lock. docs/guards.md says what a guard costs, which privileges it needs, and what gets past it.
+//
+// [Fence.Run] is a transaction with the check in front, bounded so that a frozen process does not keep the next holder out, and
+// tried again where that helps.
 //
 // # Other languages
 //
@@ -52,8 +62,13 @@
 //	UPDATE job_fences SET token = :token, raised_at = clock_timestamp() WHERE name = :name AND token <= :token
 //	SELECT token FROM job_fences WHERE name = :name AND token = :token FOR SHARE
 //
-// One row is a pass. No row is no error in SQL: look, and roll back. Both need the privileges SELECT and UPDATE on job_fences.
+// One row is a pass. No row is no error in SQL: look, and roll back. Both need SELECT on job_fences; the first UPDATE of token and
+// raised_at, the second UPDATE of any one column. For guarded tables, say what was passed:
 //
-// Nothing here begins, commits or rolls back a transaction, or leaves a setting behind. It works behind a transaction pooler and
-// in every execution mode of pgx.
+//	SELECT set_config('pglock.passed', '{"public.invoice-job": 7}', true)
+//
+// The guard checks that at each write, so for guarded tables this is enough, alone and without privileges.
+//
+// But for [Fence.Run], nothing here begins, commits or rolls back a transaction, and nothing leaves a setting behind when it has
+// ended. All of it works behind a transaction pooler and in every execution mode of pgx.
 package fencing

@@ -41,20 +41,17 @@ func (e *StaleError) Is(target error) bool { return target == ErrStale }
 // explain wraps an error of the driver once, and adds what an operator can do about missing tables. Everything else passes
 // through: a serialization failure, a deadlock or a timeout is for the caller's retry loop, and never stale.
 func (f Fence) explain(o op, err error) error {
-	// Both pgx and lib/pq have this method.
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) {
-		missing := ""
-		switch code, guards := state.SQLState(), o == opGuard || o == opUnguard || o == opGuards; {
-		case !guards && (code == "42P01" || code == "3F000" || code == "42703"): // undefined table, schema, column
-			missing = "table job_fences"
-		case guards && code == "42883": // undefined function; an undefined table may be the one to guard
-			missing = "functions for guards"
-		}
-		if missing != "" {
-			return fmt.Errorf("fencing: %s %q: no %s of this version in schema %q: run: pglock migrate up -schema %s: %w",
-				o, f.Name, missing, f.schema(), shellQuote(f.schema()), err)
-		}
+	missing := ""
+	switch code, guards := sqlState(err), o == opGuard || o == opUnguard || o == opGuards; {
+	case o == opRun: // may be of a table of work
+	case !guards && (code == "42P01" || code == "3F000" || code == "42703"): // undefined table, schema, column
+		missing = "table job_fences"
+	case guards && code == "42883": // undefined function; an undefined table may be the one to guard
+		missing = "functions for guards"
+	}
+	if missing != "" {
+		return fmt.Errorf("fencing: %s %q: no %s of this version in schema %q: run: pglock migrate up -schema %s: %w",
+			o, f.Name, missing, f.schema(), shellQuote(f.schema()), err)
 	}
 	return fmt.Errorf("fencing: %s %q: %w", o, f.Name, err)
 }

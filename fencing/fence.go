@@ -120,6 +120,7 @@ const (
 	opGuard         op = "guard a table by"
 	opUnguard       op = "unguard a table of"
 	opGuards        op = "list the tables guarded by"
+	opRun           op = "run"
 )
 
 func (f Fence) advance(ctx context.Context, q query, token Token) error {

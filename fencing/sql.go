@@ -21,6 +21,8 @@ var (
 	readSQL string
 	//go:embed sql/create.sql
 	createSQL string
+	//go:embed sql/bound.sql
+	boundSQL string
 	//go:embed sql/guard.sql
 	guardSQL string
 	//go:embed sql/unguard.sql
