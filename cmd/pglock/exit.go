@@ -24,7 +24,7 @@ const exitNotes = `Exit codes:
 
 // run runs the command that the words name, and returns the exit code.
 func run(ctx context.Context, words []string, env environment) int {
-	err := pglock().invoke(ctx, env, []string{"pglock"}, words)
+	err := root().invoke(ctx, env, []string{"pglock"}, words)
 	var usage *usageError
 	switch {
 	case err == nil:

@@ -16,13 +16,14 @@ func main() {
 	os.Exit(code)
 }
 
-// pglock is the tree of commands. A command is one file; to add one, write its file and name it here.
-func pglock() group {
+// root is the tree of commands. A command is one file; to add one, write its file and name it here.
+func root() group {
 	return group{
 		name:    "pglock",
 		summary: "Leases, fences and their tables in PostgreSQL.",
 		members: []member{
 			migrate(),
+			epoch(),
 			sqlGroup(),
 			version(),
 		},

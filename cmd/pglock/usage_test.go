@@ -37,7 +37,7 @@ func TestPglock_HelpGoesToStdout(t *testing.T) {
 func TestPglock_WrongUseExitsWith2AndSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for words, says := range map[string]string{
-		"":                                 "no command given; one of: migrate, sql, version, help",
+		"":                                 "no command given; one of: migrate, epoch, sql, version, help",
 		"migrat":                           `unknown command "migrat"`,
 		"migrate":                          "one of: up, down, version, sql, help",
 		"migrate upp":                      `unknown command "upp"`,

@@ -1,0 +1,63 @@
+package pglock_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold-go/leasehold/fencing"
+	"github.com/leasehold-go/leasehold/pglock"
+)
+
+func TestRaiseEpoch_RefusesAllThatWasGranted(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	c := in.client(t, brisk)
+	held := take(t, c, "held")
+	require.NoError(t, take(t, c, "free").Release(t.Context()))
+
+	raised, err := in.client(t, pglock.Config{}).RaiseEpoch(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, pglock.Raise{Base: 1024, Leases: 1, Fences: 2}, raised)
+	require.Equal(t, pglock.LostRevoked, lost(t, held).Reason)
+	err = pgx.BeginFunc(t.Context(), in.pool, func(tx pgx.Tx) error { return held.AdvanceTx(t.Context(), tx) })
+	require.ErrorIs(t, err, fencing.ErrStale)
+	for _, name := range []string{"held", "free", "never seen"} {
+		require.EqualValues(t, 1024<<32+1, take(t, c, name).Token(), name)
+	}
+
+	again, err := c.RaiseEpoch(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, pglock.Raise{Base: 2048, Leases: 3, Fences: 3}, again)
+	require.EqualValues(t, 2048<<32+1, take(t, c, "held").Token())
+}
+
+// A raise beside grants ends without a deadlock, and leaves no token below it that is granted later.
+func TestRaiseEpoch_BesideGrants(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	c := in.client(t, pglock.Config{})
+	require.NoError(t, take(t, c, "n").Release(t.Context()))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if l, err := c.TryAcquire(t.Context(), "n"); err == nil {
+				_ = l.Release(t.Context()) // It may have been revoked meanwhile.
+			}
+		}
+	}()
+	for range 20 {
+		raised, err := in.client(t, pglock.Config{}).RaiseEpoch(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, value[int64](t, in, "SELECT token FROM %s.job_fences WHERE name = 'n'"), raised.Base<<32)
+	}
+	close(stop)
+	<-stopped
+}

@@ -1,0 +1,67 @@
+-- Raise: lift every token that this cluster grants from now on above every token in use, and refuse all that was granted.
+-- For an operator, after what nothing can detect: two clones of one backup that were both written to, or a failover that
+-- lost the last grants on a server that does not tell its timeline.
+--
+-- No parameters. One row: the new base, how many leases were freed, how many fences were raised. A live holder is told that
+-- its lease was revoked, and its fenced writes are refused from the commit on.
+--
+-- It waits for fenced transactions that are open. Fences first, then leases: the order of acquire.sql.
+--
+-- Clock: clock_timestamp() of this server, for people. Isolation: READ COMMITTED. A grant of a new name at the same moment may
+-- escape it; run it again, it costs nothing.
+WITH cluster AS MATERIALIZED (
+    -- cluster: begin
+    SELECT
+        c.system_identifier,
+        ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int::bigint AS timeline
+    FROM pg_control_system() AS c
+    -- cluster: end
+),
+highest AS MATERIALIZED (
+    SELECT coalesce(max(epoch), 0) AS epoch
+    FROM (
+        SELECT max(token) >> 32 AS epoch FROM {schema}.pglock_leases
+        UNION ALL
+        SELECT max(token) >> 32 FROM {schema}.job_fences
+        UNION ALL
+        SELECT max(base) FROM {schema}.pglock_epochs
+        UNION ALL
+        SELECT e.base + c.timeline - 1
+        FROM cluster AS c
+        JOIN {schema}.pglock_epochs AS e ON e.system_identifier = c.system_identifier
+    ) AS used
+),
+entered AS (
+    INSERT INTO {schema}.pglock_epochs AS e (system_identifier, base, entered_at)
+    SELECT c.system_identifier, (h.epoch / 1024 + 1) * 1024, clock_timestamp()
+    FROM cluster AS c
+    CROSS JOIN highest AS h
+    ON CONFLICT (system_identifier) DO UPDATE SET
+        base = greatest(e.base + 1024, EXCLUDED.base),
+        entered_at = clock_timestamp()
+    RETURNING e.base
+),
+raised AS (
+    UPDATE {schema}.job_fences AS f
+    SET
+        token = entered.base << 32,
+        raised_at = clock_timestamp()
+    FROM entered
+    WHERE f.token < entered.base << 32
+    RETURNING f.name
+),
+counted AS MATERIALIZED (
+    SELECT count(*) AS fences FROM raised
+),
+freed AS (
+    UPDATE {schema}.pglock_leases AS l
+    SET expires_at = NULL
+    FROM counted
+    WHERE l.expires_at IS NOT NULL
+        AND counted.fences >= 0
+    RETURNING l.name
+)
+SELECT
+    (SELECT base FROM entered) AS base,
+    (SELECT count(*) FROM freed) AS leases,
+    (SELECT fences FROM counted) AS fences;
