@@ -51,7 +51,7 @@ func TestPglock_WrongUseExitsWith2AndSaysWhatToDo(t *testing.T) {
 		"migrate up -timeout 5":            "invalid value for flag -timeout",
 		"migrate up -timeout -5s":          "must not be negative",
 		"migrate version extra":            `got "extra"`,
-		"sql aquire":                       `unknown command "aquire"`,
+		"sql nothing":                      `unknown command "nothing"`,
 		"sql acquire -psql -python":        "give one",
 		"migrate sql -database x":          "not defined",
 		"migrate down":                     "add -yes",

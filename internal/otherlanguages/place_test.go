@@ -54,17 +54,26 @@ func findPrograms(t *testing.T) programs {
 type place struct {
 	programs
 	dsn, schema, folder string
+	options             string // of a session: PGOPTIONS
 	admin               *pgxpool.Pool
 }
 
 func newPlace(t *testing.T, p programs) place {
 	t.Helper()
 	dsn, schema := pgtest.Migrated(t)
+	return newPlaceOn(t, p, dsn, schema)
+}
+
+// newPlaceOn is newPlace in a schema that has the tables of Leasehold.
+func newPlaceOn(t *testing.T, p programs, dsn, schema string) place {
+	t.Helper()
 	config, err := pgxpool.ParseConfig(dsn)
 	require.NoError(t, err)
 	config.ConnConfig.RuntimeParams["search_path"] = quoted(schema)
 	config.MaxConns = 8
 	place := place{programs: p, dsn: dsn, schema: schema, folder: t.TempDir(), admin: pgtest.PoolWith(t, config)}
+	escape := strings.NewReplacer(`\`, `\\`, ` `, `\ `)
+	place.options = "-c search_path=" + escape.Replace(quoted(schema))
 	place.exec(t, `CREATE TABLE orders (customer text PRIMARY KEY, amount numeric NOT NULL);
 CREATE TABLE invoices (number bigserial PRIMARY KEY, customer text NOT NULL UNIQUE, amount numeric NOT NULL, token bigint NOT NULL);
 INSERT INTO orders SELECT chr(96 + i), i FROM generate_series(1, 26) AS i`)
@@ -114,10 +123,9 @@ func (p place) command(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = p.folder
-	escape := strings.NewReplacer(`\`, `\\`, ` `, `\ `)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + p.folder, "DATABASE_URL=" + p.dsn, "LEASE_SCHEMA=" + p.schema,
-		"PGOPTIONS=-c search_path=" + escape.Replace(quoted(p.schema)), "PYTHONDONTWRITEBYTECODE=1",
+		"PGOPTIONS=" + p.options, "PYTHONDONTWRITEBYTECODE=1",
 	}
 	return cmd
 }
