@@ -10,4 +10,4 @@ import "embed"
 var FS embed.FS
 
 // Newest is the version that [Up] goes to: the highest number in [FS].
-const Newest = 4
+const Newest = 5
