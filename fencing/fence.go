@@ -118,6 +118,7 @@ const (
 	opShare         op = "share"
 	opCreate        op = "create"
 	opGuard         op = "guard a table by"
+	opGuardRows     op = "guard the rows of a table by"
 	opUnguard       op = "unguard a table of"
 	opGuards        op = "list the tables guarded by"
 	opRun           op = "run"

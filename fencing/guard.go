@@ -16,6 +16,8 @@ import (
 type Guard struct {
 	// Table is the name with its schema, quoted where SQL needs it.
 	Table string `json:"table"`
+	// Rows is true if each row has a fence of its own, by [Fence.GuardRowsTx].
+	Rows bool `json:"rows"`
 	// Problem says why the guard does not do what it should: its trigger is disabled, or a partition was added without
 	// one. Empty if nothing is wrong.
 	Problem string `json:"problem"`
@@ -44,7 +46,26 @@ func (f Fence) GuardSQLTx(ctx context.Context, tx *sql.Tx, table string) error {
 	return f.guard(ctx, onSQL(tx), table)
 }
 
-// UnguardTx takes the guard off a table, its partitions and its children. It waits for open transactions as
+// GuardRowsTx puts each row of a table under a fence of its own, for one lock a customer: the name of the fence is that of f,
+// followed by the text of the key column, as in customer/42 for Fence{Name: "customer/"}. From the commit of tx on, INSERT, UPDATE and
+// DELETE of a row are refused unless the transaction has passed the fence of that row, under the same rules and with the
+// same SQLSTATEs as in [Fence.GuardTx]; an UPDATE that changes the key needs both. TRUNCATE is refused always.
+//
+// The token column, a bigint, keeps the token of the row's last write. The guard sets it, whatever the statement says. A row that
+// was written with a higher token is refused (LH002), also when its fence was lost, or restored from an older copy.
+//
+// It needs migration 5, and else the same as [Fence.GuardTx]. It is fired for each row, so that a write of many rows costs more: see
+// docs/guards.md. Guarding again replaces the guard.
+func (f Fence) GuardRowsTx(ctx context.Context, tx pgx.Tx, table, keyColumn, tokenColumn string) error {
+	return f.guardRows(ctx, onPgx(tx), table, keyColumn, tokenColumn)
+}
+
+// GuardRowsSQLTx is [Fence.GuardRowsTx] for database/sql.
+func (f Fence) GuardRowsSQLTx(ctx context.Context, tx *sql.Tx, table, keyColumn, tokenColumn string) error {
+	return f.guardRows(ctx, onSQL(tx), table, keyColumn, tokenColumn)
+}
+
+// UnguardTx takes the guard off a table, its partitions and its children, of both kinds. It waits for open transactions as
 // [Fence.GuardTx] does. It is an error, with nothing changed, if the table is not guarded by this fence. It needs the table's owner.
 func (f Fence) UnguardTx(ctx context.Context, tx pgx.Tx, table string) error {
 	return f.unguard(ctx, onPgx(tx), table)
@@ -56,7 +77,8 @@ func (f Fence) UnguardSQLTx(ctx context.Context, tx *sql.Tx, table string) error
 }
 
 // GuardsTx lists the tables that are guarded by the fence, by name, and what is wrong with each guard. Tables that ought to be
-// guarded and are not are for the caller to miss. It reads the view pglock_guards, which lists those of all fences.
+// guarded and are not are for the caller to miss. It reads the views pglock_guards and pglock_row_guards, which list those of
+// all fences, and needs SELECT on both.
 func (f Fence) GuardsTx(ctx context.Context, tx pgx.Tx) ([]Guard, error) {
 	return f.guards(ctx, onPgx(tx))
 }
@@ -73,6 +95,22 @@ func (f Fence) guard(ctx context.Context, q query, table string) error {
 	var done bool
 	if err := q(ctx, f.statement(opGuard, guardSQL), f.Name, table).Scan(&done); err != nil {
 		return f.explain(opGuard, err)
+	}
+	return nil
+}
+
+func (f Fence) guardRows(ctx context.Context, q query, table, keyColumn, tokenColumn string) error {
+	if err := f.validateTable(q, opGuardRows, table); err != nil {
+		return err
+	}
+	for _, column := range []string{keyColumn, tokenColumn} {
+		if column == "" || len(column) > maxSchema || strings.ContainsRune(column, 0) || !utf8.ValidString(column) {
+			return fmt.Errorf("fencing: %s %q: %q cannot be the name of a column", opGuardRows, f.Name, column)
+		}
+	}
+	var done bool
+	if err := q(ctx, f.statement(opGuardRows, guardRowsSQL), f.Name, table, keyColumn, tokenColumn).Scan(&done); err != nil {
+		return f.explain(opGuardRows, err)
 	}
 	return nil
 }

@@ -160,3 +160,35 @@ func BenchmarkGuard_Copy(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkGuard_Rows is an UPDATE of one row and one of 10,000, of a plain table and of one with guarded rows.
+func BenchmarkGuard_Rows(b *testing.B) {
+	for _, rows := range []int{1, 10_000} {
+		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
+			dsn, f, conn := benchmarkTables(b, "CREATE TABLE plain (customer int, n int, token bigint); CREATE TABLE guarded (LIKE plain)")
+			exec(b, conn, "INSERT INTO job_fences VALUES ('customer/1', 7)")
+			for _, table := range []string{"plain", "guarded"} {
+				exec(b, conn, fmt.Sprintf("INSERT INTO %s SELECT 1, n, 7 FROM generate_series(1, %d) AS n; CREATE INDEX ON %[1]s (n)", table, max(rows, 100)))
+			}
+			all := fencing.Fence{Name: "customer/", Schema: f.Schema}
+			f.Name = "customer/1"
+			require.NoError(b, pgx.BeginFunc(b.Context(), conn, func(tx pgx.Tx) error {
+				return all.GuardRowsTx(b.Context(), tx, "guarded", "customer", "token")
+			}))
+			update := func(table string) func(ctx context.Context, tx pgx.Tx) error {
+				return func(ctx context.Context, tx pgx.Tx) error {
+					if err := f.ShareTx(ctx, tx, 7); err != nil {
+						return err
+					}
+					_, err := tx.Exec(ctx, "UPDATE "+quoted(f.Schema)+"."+table+" SET token = 7 WHERE n <= $1", rows)
+					return err
+				}
+			}
+			transactions := 1
+			if rows == 1 {
+				transactions = 200
+			}
+			compare(b, dsn, 1, transactions, false, []variant{{"fenced", update("plain")}, {"guarded", update("guarded")}})
+		})
+	}
+}

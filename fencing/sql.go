@@ -25,6 +25,8 @@ var (
 	boundSQL string
 	//go:embed sql/guard.sql
 	guardSQL string
+	//go:embed sql/guard_rows.sql
+	guardRowsSQL string
 	//go:embed sql/unguard.sql
 	unguardSQL string
 	//go:embed sql/guards.sql

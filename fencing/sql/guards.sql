@@ -1,18 +1,29 @@
--- Guards: the tables that are guarded by a fence.
+-- Guards: the tables that are guarded by a fence, or whose rows are by fences with names that start so.
 --
---   $1 text  name of the fence
+--   $1 text  name of the fence, or start of the names
 --
--- One row: a JSON array of objects with table and problem, ordered by table.
+-- One row: a JSON array of objects with table, rows and problem, ordered by table.
 --
 -- Clock: none. Isolation: any.
 SELECT coalesce(
     json_agg(
-        json_build_object('table', concat(quote_ident(n.nspname), '.', quote_ident(c.relname)), 'problem', coalesce(g.problem, ''))
-        ORDER BY n.nspname, c.relname
+        json_build_object(
+            'table', concat(quote_ident(n.nspname), '.', quote_ident(c.relname)),
+            'rows', g.of_rows,
+            'problem', coalesce(g.problem, '')
+        )
+        ORDER BY n.nspname, c.relname, g.of_rows
     ),
     '[]'
 )::text AS guards
-FROM {schema}.pglock_guards AS g
+FROM (
+    SELECT guarded, problem, false AS of_rows
+    FROM {schema}.pglock_guards
+    WHERE fence = $1::text
+    UNION ALL
+    SELECT guarded, problem, true
+    FROM {schema}.pglock_row_guards
+    WHERE fence_prefix = $1::text
+) AS g
 JOIN pg_catalog.pg_class AS c ON c.oid = g.guarded
-JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-WHERE g.fence = $1::text;
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace;
