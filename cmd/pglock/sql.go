@@ -37,7 +37,8 @@ func printable() []statement {
 			parameters: []parameter{name, holder, ttl, gate, {name: "label"}, {name: "metadata"}},
 			psqlEnd:    `\gset lease_`,
 		},
-		{name: "enter", summary: "Enters this cluster, after acquire said unentered.", text: ofLease("enter"), psqlEnd: `\gset lease_`},
+		// No variables in psql: there is no row if another has entered it at the same moment, and that is no error.
+		{name: "enter", summary: "Enters this cluster, after acquire said unentered.", text: ofLease("enter")},
 		{
 			name:    "renew",
 			summary: "Moves the expiry of leases that are held.",

@@ -28,6 +28,10 @@ class Held(Exception):
     """Somebody else has the lease."""
 
 
+class Busy(Exception):
+    """It is not known who has it: nobody may have done the work."""
+
+
 class Lost(Exception):
     """The term is over, or has to be taken for it."""
 
@@ -89,7 +93,7 @@ class Lease:
                 self.holder = str(uuid.uuid4())
             else:  # busy
                 time.sleep(random.uniform(0.05, 0.15))
-        raise Held(f"{self.name} is busy")
+        raise Busy(self.name)
 
     def renew(self):
         pause = TTL / 3
@@ -122,8 +126,9 @@ class Lease:
 
     def release(self):
         self.done.set()
-        self.thread.join()
-        self.ask("release", name=self.name, holder=self.holder, token=self.token)
+        self.thread.join(TTL / 6)
+        if not self.thread.is_alive():  # Else the database does not answer: the row expires by itself.
+            self.ask("release", name=self.name, holder=self.holder, token=self.token)
 
 
 def main():
@@ -132,6 +137,8 @@ def main():
     except Held as held:
         print("skipped:", held)
         return
+    except Busy as busy:
+        sys.exit(f"busy: {busy}")
     work = connect()
     try:
         for customer in map(str.strip, sys.stdin):

@@ -1,6 +1,7 @@
 package otherlanguages
 
 import (
+	"context"
 	"os"
 	"strings"
 	"syscall"
@@ -38,6 +39,41 @@ func TestContention_AllLanguagesAtOnce(t *testing.T) {
 	tokens := place.tokens(t)
 	require.Len(t, tokens, 8)
 	require.IsIncreasing(t, tokens)
+}
+
+// TestContention_FirstInstall: all find that the cluster is not entered, and enter it at the same moment.
+func TestContention_FirstInstall(t *testing.T) {
+	t.Parallel()
+	place := newPlace(t, findPrograms(t))
+	for range 5 {
+		place.exec(t, "TRUNCATE pglock_epochs")
+		said := map[string]<-chan string{}
+		for i, w := range writers() {
+			said[w.language] = w.start(t, place, string(rune('a'+i)))
+		}
+		for language, said := range said {
+			require.Regexp(t, "^(invoiced|skipped)", <-said, language)
+		}
+		place.exec(t, "TRUNCATE invoices")
+	}
+}
+
+// TestContention_BusyIsNoSuccess: a foreign session sits in the gate, so that nobody can tell who has the name.
+func TestContention_BusyIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	place := newPlace(t, findPrograms(t))
+	tx, err := place.admin.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.Background())) }()
+	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", value[int64](t, place, printed(t, place, "gate"), name))
+	require.NoError(t, err)
+	said := map[string]<-chan string{}
+	for _, w := range writers()[:3] {
+		said[w.language] = w.start(t, place, "a")
+	}
+	for language, said := range said {
+		require.Regexp(t, `^exit status [13]: (?s:.*)busy`, <-said, language)
+	}
 }
 
 // TestFrozen_PythonIsRefusedAfterItsTTL: here the time passes by itself.
