@@ -12,7 +12,7 @@ import (
 // identify, inspect, raise, release and renew.
 //
 // With plain it is the variant for a server that does not tell which cluster it is, as the client uses it there: one that
-// answers acquire, enter or identify with SQLSTATE 42501, 42883 or 0A000.
+// answers acquire, enter, identify or raise with SQLSTATE 42501, 42883 or 0A000.
 //
 // It asks no database. An error says that there is no such statement, or that the schema cannot be one.
 func Statement(name, schema string, plain bool) (string, error) {

@@ -64,6 +64,7 @@ func printable() []statement {
 			text:       ofLease("inspect"),
 			parameters: []parameter{{name: "names", psql: "ARRAY[:'name']"}},
 		},
+		{name: "raise", summary: "Refuses all that was granted, after what nothing can detect; for an operator.", text: ofLease("raise")},
 		{name: "identify", summary: "Shows what server this is.", text: ofLease("identify")},
 		{name: "blocker", summary: "Shows who is in the gate of a name.", text: ofLease("blocker"), parameters: []parameter{gate}},
 		{name: "gate", summary: "Computes the key of a name's gate.", text: gateStatement, parameters: []parameter{name}},
