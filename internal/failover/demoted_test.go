@@ -100,7 +100,7 @@ func busy(t testing.TB, c *pglock.Client, when string) []*pglock.Lease {
 func demote(t testing.TB, p pair) {
 	t.Helper()
 	require.NoError(t, p.standby.CatchUp(t.Context(), p.primary))
-	exec(t, p.primary.DSN(), "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
+	run(t, p.primary.DSN(), "ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
 	require.NoError(t, p.standby.Promote(t.Context()))
 }
 
@@ -120,6 +120,6 @@ func requireMoved(t testing.TB, p pair, leases []*pglock.Lease) {
 func becomeStandby(t testing.TB, server *pgserver.Server, primary string) {
 	t.Helper()
 	data := ask[string](t, server.DSN(), "SHOW data_directory")
-	exec(t, server.DSN(), "ALTER SYSTEM SET primary_conninfo = '"+conninfo(t, primary)+"'",
+	run(t, server.DSN(), "ALTER SYSTEM SET primary_conninfo = '"+conninfo(t, primary)+"'",
 		"COPY (SELECT) TO '"+data+"/standby.signal'") // The server's own file, so that it can remove it.
 }

@@ -211,8 +211,8 @@ func yes(t testing.TB, dsn, sql string, args ...any) {
 	}))
 }
 
-// exec runs statements that may not be in a transaction.
-func exec(t testing.TB, dsn string, statements ...string) {
+// run runs statements that may not be in a transaction.
+func run(t testing.TB, dsn string, statements ...string) {
 	t.Helper()
 	require.NoError(t, onOne(t, dsn, func(conn *pgx.Conn) error {
 		for _, sql := range statements {

@@ -48,8 +48,16 @@ func (p pair) dsn(t testing.TB, options string) string {
 // part has the standby miss all that comes after.
 func (p pair) part(t testing.TB) {
 	t.Helper()
+	flush(t, p.primary)
 	require.NoError(t, p.standby.CatchUp(t.Context(), p.primary))
 	require.NoError(t, p.standby.Detach(t.Context()))
+}
+
+// flush has a server write what it has committed: a release does not wait for that, so that a standby that has all that
+// was written may still miss one, and have the name held by nobody until the TTL ends.
+func flush(t testing.TB, primary *pgserver.Server) {
+	t.Helper()
+	run(t, primary.DSN(), "SELECT pg_logical_emit_message(true, '', '')")
 }
 
 func (p pair) killAndPromote(t testing.TB) {
@@ -61,7 +69,7 @@ func (p pair) killAndPromote(t testing.TB) {
 // follow has a standby stream from another primary.
 func follow(t testing.TB, standby, primary *pgserver.Server) {
 	t.Helper()
-	exec(t, standby.DSN(), "ALTER SYSTEM SET primary_conninfo = '"+conninfo(t, primary.DSN())+"'", "SELECT pg_reload_conf()")
+	run(t, standby.DSN(), "ALTER SYSTEM SET primary_conninfo = '"+conninfo(t, primary.DSN())+"'", "SELECT pg_reload_conf()")
 	require.NoError(t, standby.CatchUp(t.Context(), primary))
 }
 
