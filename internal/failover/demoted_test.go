@@ -119,7 +119,6 @@ func requireMoved(t testing.TB, p pair, leases []*pglock.Lease) {
 // becomeStandby has the next start of a server follow another one.
 func becomeStandby(t testing.TB, server *pgserver.Server, primary string) {
 	t.Helper()
-	data := ask[string](t, server.DSN(), "SHOW data_directory")
 	run(t, server.DSN(), "ALTER SYSTEM SET primary_conninfo = '"+conninfo(t, primary)+"'",
-		"COPY (SELECT) TO '"+data+"/standby.signal'") // The server's own file, so that it can remove it.
+		"COPY (SELECT) TO '"+dataOf(t, server)+"/standby.signal'") // The server's own file, so that it can remove it.
 }

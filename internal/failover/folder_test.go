@@ -3,7 +3,9 @@
 package failover_test
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -26,6 +28,15 @@ func folderOf(t testing.TB, data string) string {
 	dir, owner := folder(t), ownerOf(t, data)
 	require.NoError(t, os.Chown(dir, int(owner.Uid), int(owner.Gid)))
 	return dir
+}
+
+// own gives all in a folder to the owner of the folder.
+func own(t testing.TB, dir string) {
+	t.Helper()
+	owner := ownerOf(t, dir)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, int(owner.Uid), int(owner.Gid)))
+	}))
 }
 
 // asOwner runs a program as the owner of a server's data: PostgreSQL's own do not run as root.

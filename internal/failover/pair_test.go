@@ -73,6 +73,12 @@ func follow(t testing.TB, standby, primary *pgserver.Server) {
 	require.NoError(t, standby.CatchUp(t.Context(), primary))
 }
 
+// dataOf is the data folder of a running server.
+func dataOf(t testing.TB, server *pgserver.Server) string {
+	t.Helper()
+	return ask[string](t, server.DSN(), "SHOW data_directory")
+}
+
 // conninfo is a connection string in the form that a setting takes.
 func conninfo(t testing.TB, dsn string) string {
 	t.Helper()

@@ -135,8 +135,7 @@ func upgrade(t testing.TB, from, into *pgserver.Server) {
 	if _, err := os.Stat(program); err != nil {
 		pgtest.Skip(t, "pg_upgrade is not installed beside "+programs)
 	}
-	data := func(server *pgserver.Server) string { return ask[string](t, server.DSN(), "SHOW data_directory") }
-	old, fresh := data(from), data(into)
+	old, fresh := dataOf(t, from), dataOf(t, into)
 	for _, server := range []*pgserver.Server{from, into} {
 		require.NoError(t, server.Stop(pgserver.Fast))
 	}
@@ -167,14 +166,18 @@ func (a archive) settings() map[string]string {
 	}
 }
 
+// restore has a standby read the archive as well.
+func (a archive) restore() string {
+	return fmt.Sprintf(`ALTER SYSTEM SET restore_command = 'cp "%s/%%f" "%%p"'`, a.dir)
+}
+
 // backup is a copy of a server's data, stopped. When it is started it reads the archive up to the restore point and becomes
 // a primary.
 func (a archive) backup(t testing.TB, primary *pgserver.Server) *pgserver.Server {
 	t.Helper()
 	backup := pgtest.Standby(t, primary)
-	data := ask[string](t, backup.DSN(), "SHOW data_directory")
-	run(t, backup.DSN(), "ALTER SYSTEM RESET primary_conninfo",
-		fmt.Sprintf(`ALTER SYSTEM SET restore_command = 'cp "%s/%%f" "%%p"'`, a.dir),
+	data := dataOf(t, backup)
+	run(t, backup.DSN(), "ALTER SYSTEM RESET primary_conninfo", a.restore(),
 		"ALTER SYSTEM SET recovery_target_name = '"+restorePoint+"'",
 		"ALTER SYSTEM SET recovery_target_action = 'promote'",
 		"COPY (SELECT) TO '"+data+"/recovery.signal'")
