@@ -12,6 +12,7 @@ import (
 	"github.com/leasehold-go/leasehold/fencing"
 	"github.com/leasehold-go/leasehold/internal/pgtest"
 	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
+	"github.com/leasehold-go/leasehold/migrations"
 )
 
 // unfenced are statements by which an unfenced INSERT into invoices gets past the guard, each with what the listing then says. docs/guards.md
@@ -138,6 +139,42 @@ func TestGuard_LaterPartitionsAreListedAndGuardedByTheNextCall(t *testing.T) {
 	require.Contains(t, g.problem(t, tx, "months_1"), "years are not refused: it is not guarded")
 	exec(t, tx, "CREATE TABLE years_2 PARTITION OF years FOR VALUES IN ('2')")
 	require.Equal(t, "42809", refusal(t, g.fence.GuardTx(within(t), tx, "years_2")).Code)
+	require.NoError(t, tx.Rollback(within(t)))
+}
+
+// TestGuard_RenamedSchemaRefusesAndADroppedOneIsGone: the functions name the schema, so that a rename closes the tables until the
+// migrations are run again; DROP SCHEMA takes the guards along without a word.
+func TestGuard_RenamedSchemaRefusesAndADroppedOneIsGone(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	table := quoted("outside of " + g.schema)
+	exec(t, g.observer, "CREATE SCHEMA "+table+"; CREATE TABLE "+table+".t (id int)")
+	t.Cleanup(func() { exec(t, g.observer, "DROP SCHEMA "+table+" CASCADE") })
+	g.tx(t, g.observer, func(tx pgx.Tx) error { return g.fence.GuardTx(within(t), tx, table+".t") })
+	insert := "INSERT INTO " + table + ".t VALUES (1)"
+
+	tx, err := g.observer.Begin(within(t))
+	require.NoError(t, err)
+	renamed := fencing.Fence{Name: g.fence.Name, Schema: "renamed " + g.schema}
+	exec(t, tx, "ALTER SCHEMA "+quoted(g.schema)+" RENAME TO "+quoted(renamed.Schema)+"; SET LOCAL search_path = "+quoted(renamed.Schema))
+	require.NoError(t, declare(within(t), tx, g.fence, 2))
+	exec(t, tx, "SAVEPOINT s")
+	_, err = tx.Exec(within(t), insert)
+	require.Equal(t, "42P01", refusal(t, err).Code)
+	exec(t, tx, "ROLLBACK TO s")
+	for _, name := range []string{"0004_create_guards.up.sql", "0005_create_row_guards.up.sql"} {
+		text, err := migrations.FS.ReadFile(name)
+		require.NoError(t, err)
+		exec(t, tx, string(text))
+	}
+	exec(t, tx, "SAVEPOINT s")
+	_, err = tx.Exec(within(t), insert)
+	require.Equal(t, "LH001", refusal(t, err).Code)
+	exec(t, tx, "ROLLBACK TO s")
+	require.NoError(t, renamed.ShareTx(within(t), tx, 2))
+	exec(t, tx, insert)
+	exec(t, tx, "SET LOCAL client_min_messages = warning; DROP SCHEMA "+quoted(renamed.Schema)+" CASCADE; SET LOCAL pglock.passed TO DEFAULT")
+	exec(t, tx, insert)
 	require.NoError(t, tx.Rollback(within(t)))
 }
 
