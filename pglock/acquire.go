@@ -38,9 +38,11 @@ func (c *Client) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer a.end()
 	asking, cancel := context.WithTimeout(ctx, c.config.RequestTimeout)
 	defer cancel()
 	var busySince time.Time // Not since the start: connecting may have taken long.
+	var last error          // the last answer that was not just the end of the time
 	for tries := 1; ; tries++ {
 		lease, err := a.ask(asking)
 		if lease != nil {
@@ -54,7 +56,11 @@ func (c *Client) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 			again = time.Since(busySince) < busyPatience
 		}
 		if again && asking.Err() == nil && sleep(asking, backOff(tries)) {
+			last = err
 			continue
+		}
+		if last != nil && errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w; before that: %w", err, last)
 		}
 		return nil, a.fail(ctx, err)
 	}
@@ -71,18 +77,26 @@ func (c *Client) Acquire(ctx context.Context, name string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer a.end()
 	w := newWait(c, name)
 	for {
-		if c.closed.Load() {
-			return nil, a.fail(ctx, ErrClosed)
-		}
-		lease, err := a.askFor(ctx)
+		lease, err := a.askInTurn(ctx)
 		if lease != nil {
 			return lease, nil
 		}
 		pause, final := w.next(ctx, err)
-		if final != nil || !sleep(ctx, pause) {
+		if final != nil {
 			return nil, a.fail(ctx, w.end(ctx, final))
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, a.fail(ctx, w.end(ctx, ctx.Err()))
+		case <-c.closing.Done():
+			timer.Stop()
+			return nil, a.fail(ctx, ErrClosed)
 		}
 	}
 }
@@ -94,7 +108,7 @@ type attempt struct {
 	name   string
 	holder string
 	// open is set when an answer is missing: the grant may exist, or come to be when a statement that is still on its way
-	// arrives. Only a grant in hand settles it.
+	// arrives.
 	open bool
 }
 
@@ -102,11 +116,17 @@ func (c *Client) newAttempt(name string) (*attempt, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	if c.closed.Load() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return nil, ErrClosed
 	}
+	c.attempts.Add(1)
 	return &attempt{client: c, name: name, holder: newHolder()}, nil
 }
+
+// end is called once, when the attempt is over; Close waits for it.
+func (a *attempt) end() { a.client.attempts.Done() }
 
 // newHolder is a random UUID.
 func newHolder() string {
@@ -116,6 +136,9 @@ func newHolder() string {
 	id.Valid = true
 	return id.String()
 }
+
+// A renewedRow is what renew.sql returns.
+type renewedRow struct{ Name, Holder string }
 
 // A grantRow is what acquire.sql returns.
 type grantRow struct {
@@ -128,9 +151,19 @@ type grantRow struct {
 	Isolation       string
 }
 
-// askFor is one ask, bounded by the request timeout.
-func (a *attempt) askFor(ctx context.Context) (*Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.client.config.RequestTimeout)
+// askInTurn is one ask of a waiter, bounded by the request timeout. Waiters take turns, so that however many there are, half of the
+// pool is for others.
+func (a *attempt) askInTurn(ctx context.Context) (*Lease, error) {
+	c := a.client
+	select {
+	case c.asks <- struct{}{}:
+		defer func() { <-c.asks }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.closing.Done():
+		return nil, ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.config.RequestTimeout)
 	defer cancel()
 	return a.ask(ctx)
 }
@@ -144,25 +177,9 @@ func (a *attempt) ask(ctx context.Context) (*Lease, error) {
 	}
 	var row grantRow
 	var sent time.Time
-	err = c.withPool(ctx, func(conn *pgx.Conn) error {
-		for {
-			sent = time.Now()
-			rows, err := query(ctx, c, conn, pgx.RowToStructByPos[grantRow], s.acquire, a.name, a.holder, c.config.TTL.Microseconds(),
-				gateKey(c.config.Schema, a.name), c.config.Label, c.metadata)
-			if err != nil {
-				return err
-			}
-			if len(rows) != 1 {
-				return fmt.Errorf("acquire.sql returned %d rows instead of one", len(rows))
-			}
-			if row = rows[0]; row.Outcome != "unentered" {
-				return nil
-			}
-			// The first grant on this cluster.
-			if _, err := query(ctx, c, conn, pgx.RowTo[int64], s.enter); err != nil {
-				return err
-			}
-		}
+	err = c.withPool(ctx, func(conn *pgx.Conn) (err error) {
+		row, sent, err = a.grant(ctx, conn, s)
+		return err
 	})
 	if err != nil {
 		a.open = a.open || !sent.IsZero() && undecided(err)
@@ -171,7 +188,7 @@ func (a *attempt) ask(ctx context.Context) (*Lease, error) {
 	if row.Isolation != readCommitted {
 		c.pin(row.Isolation)
 	}
-	left := time.Duration(row.Remaining) * time.Microsecond
+	left := microseconds(row.Remaining)
 	switch row.Outcome {
 	case "granted":
 		return a.begin(ctx, row, sent, left)
@@ -183,30 +200,82 @@ func (a *attempt) ask(ctx context.Context) (*Lease, error) {
 	return nil, errBusy
 }
 
+// grant runs acquire.sql, and what has to follow it before its answer can be used. sent is when the statement was sent that
+// set the expiry.
+func (a *attempt) grant(ctx context.Context, conn *pgx.Conn, s *statements) (row grantRow, sent time.Time, err error) {
+	c := a.client
+	for entered := 0; ; entered++ {
+		sent = time.Now()
+		rows, err := query(ctx, c, conn, pgx.RowToStructByPos[grantRow], s.acquire, a.name, a.holder, c.config.TTL.Microseconds(),
+			gateKey(c.config.Schema, a.name), c.config.Label, c.metadata)
+		if err == nil && len(rows) != 1 {
+			err = fmt.Errorf("acquire.sql returned %d rows instead of one", len(rows))
+		}
+		if err != nil {
+			return row, sent, err
+		}
+		row = rows[0]
+		switch {
+		case row.Outcome == "found":
+			// An earlier question was granted, but its commit may not have reached a synchronous standby: a cancelled wait commits.
+			// A renewal waits anew, for both.
+			sent = time.Now()
+			renewed, err := query(ctx, c, conn, pgx.RowToStructByPos[renewedRow], s.renew,
+				[]string{a.name}, []string{a.holder}, []int64{row.Token}, c.config.TTL.Microseconds())
+			if err == nil && len(renewed) == 0 {
+				err = errBusy
+			}
+			row.Outcome, row.Remaining = "granted", c.config.TTL.Microseconds()
+			return row, sent, err
+		case row.Outcome != "unentered":
+			return row, sent, nil
+		case entered == 2:
+			return row, sent, fmt.Errorf("token %d of the lease or the fence is beyond what can be granted: it was written by hand; "+
+				"lower it in pglock_leases and job_fences of schema %q", row.Token, c.config.Schema)
+		}
+		// The first grant on this cluster.
+		if _, err := query(ctx, c, conn, pgx.RowTo[int64], s.enter); err != nil {
+			return row, sent, err
+		}
+	}
+}
+
+// microseconds makes a duration of what the database says. An expiry set by hand may be far beyond what one can hold.
+func microseconds(n int64) time.Duration {
+	return time.Duration(max(-1e15, min(n, 1e15))) * time.Microsecond
+}
+
 // begin makes a lease of a grant.
 //
 // Invariant: trust counts from before the question was sent, over what the database says is left, which after a retry is less
 // than the TTL. A grant that took too long to arrive is given back, never handed out.
 func (a *attempt) begin(ctx context.Context, row grantRow, sent time.Time, left time.Duration) (*Lease, error) {
 	c := a.client
-	a.open = false
 	until := sent.Add(min(left, c.config.TTL) - c.config.Margin)
-	if !time.Now().Before(until) || c.closed.Load() || ctx.Err() != nil {
+	if !time.Now().Before(until) || c.isClosed() || ctx.Err() != nil {
 		a.abandon()
 		return nil, errors.Join(errStaleGrant, ctx.Err())
 	}
-	l := &Lease{name: a.name, token: fencing.Token(row.Token), holder: a.holder, schema: c.config.Schema, free: c.free, ended: c.ended}
+	l := &Lease{
+		name: a.name, token: fencing.Token(row.Token), holder: a.holder, schema: c.config.Schema, doubtful: a.open,
+		free: c.free, limit: c.config.RequestTimeout, ended: c.ended,
+	}
+	a.open = false
 	l.begin(until)
 	c.renewer.add(l)
 	if l.Err() != nil {
 		c.renewer.remove(l) // It ended before it was there.
+	}
+	if c.isClosed() && l.finish(ErrReleased) { // Close did not see it.
+		a.abandon()
+		return nil, ErrClosed
 	}
 	kind, level, text := EventAcquired, slog.LevelDebug, "pglock: acquired"
 	attrs := []slog.Attr{slog.String("name", a.name), slog.Int64("token", row.Token)}
 	if row.TookOver {
 		kind, level, text = EventTakenOver, slog.LevelInfo, "pglock: took over an expired lease"
 		attrs = append(attrs, slog.String("from", row.Label),
-			slog.Duration("expired_for", -time.Duration(row.RemainingBefore)*time.Microsecond))
+			slog.Duration("expired_for", -microseconds(row.RemainingBefore)))
 	}
 	c.config.Logger.LogAttrs(ctx, level, text, attrs...)
 	c.config.OnEvent(Event{Kind: kind, Name: a.name, Token: l.token, TimeLeft: l.TimeLeft(), Took: time.Since(sent)})
@@ -215,7 +284,7 @@ func (a *attempt) begin(ctx context.Context, row grantRow, sent time.Time, left 
 
 // abandon gives a grant back that is not or may not be ours, in the background, and lets the attempt go on under a new id.
 func (a *attempt) abandon() {
-	a.client.freeLater(a.name, a.holder, 0)
+	a.client.reaper.add(a.name, a.holder, false)
 	a.holder, a.open = newHolder(), false
 }
 

@@ -20,9 +20,10 @@ import (
 
 // A meter counts the statements that a pool sends, as a pgx tracer, and its writes to the network: pgx writes once and
 // then waits for the answer, so that they are the round trips.
-type meter struct{ statements, writes atomic.Int64 }
+type meter struct{ statements, writes, dials atomic.Int64 }
 
 func (m *meter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	m.dials.Add(1)
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 	return meteredConn{conn, m}, err
 }

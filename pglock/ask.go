@@ -13,8 +13,8 @@ import (
 // a row that it waited for, where the higher levels fail with 40001.
 const readCommitted = "read committed"
 
-// query runs one statement as a transaction of its own and collects its rows: in one round trip where the server's default
-// isolation is READ COMMITTED, in three otherwise.
+// query runs one statement as a transaction of its own, in one round trip, and collects its rows. 40001 can come only before the
+// isolation is pinned.
 func query[T any](ctx context.Context, c *Client, conn *pgx.Conn, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	found, err := queryOnce(ctx, c, conn, scan, sql, args...)
 	var pg *pgconn.PgError
@@ -25,18 +25,46 @@ func query[T any](ctx context.Context, c *Client, conn *pgx.Conn, scan pgx.RowTo
 }
 
 func queryOnce[T any](ctx context.Context, c *Client, conn *pgx.Conn, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	if !c.pinned.Load() {
-		rows, _ := conn.Query(ctx, sql, args...) // CollectRows returns the error too.
-		return pgx.CollectRows(rows, scan)
+	if c.pinned.Load() {
+		return queryPinned(ctx, conn, scan, sql, args...)
 	}
-	var found []T
-	err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		rows, _ := tx.Query(ctx, sql, args...)
-		var err error
-		found, err = pgx.CollectRows(rows, scan)
-		return err
-	})
-	return found, err
+	rows, _ := conn.Query(ctx, sql, args...) // CollectRows returns the error too.
+	return pgx.CollectRows(rows, scan)
+}
+
+// queryPinned is query where the default isolation is another. The three statements are sent at once: no transaction stays
+// open on the server when this process is paused or vanishes between them.
+func queryPinned[T any](ctx context.Context, conn *pgx.Conn, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	batch := &pgx.Batch{}
+	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	batch.Queue(sql, args...)
+	batch.Queue("COMMIT")
+	results := conn.SendBatch(ctx, batch)
+	found, err := func() ([]T, error) {
+		if _, err := results.Exec(); err != nil {
+			return nil, err
+		}
+		rows, _ := results.Query()
+		found, err := pgx.CollectRows(rows, scan)
+		if err != nil {
+			return nil, err
+		}
+		_, err = results.Exec()
+		return found, err
+	}()
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	if !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
+		// The statement failed. Its transaction has let go of its locks, and only has to be ended.
+		if _, rolled := conn.Exec(ctx, "ROLLBACK"); rolled != nil {
+			_ = closeConn(conn)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // pin has every statement from now on say its isolation level. It reports whether that is new.
@@ -44,7 +72,7 @@ func (c *Client) pin(seen string) bool {
 	if c.pinned.Swap(true) {
 		return false
 	}
-	c.config.Logger.Info("pglock: the default isolation is not read committed: each statement takes three round trips",
+	c.config.Logger.Info("pglock: the default isolation is not read committed: each statement is sent with its own",
 		slog.String("default", seen))
 	return true
 }
@@ -63,6 +91,7 @@ type clusterRow struct {
 	SystemIdentifier int64
 	Timeline         int64
 	Isolation        string
+	ReadOnly         bool
 	Entered          bool
 }
 
@@ -82,6 +111,9 @@ func (c *Client) identify(ctx context.Context, conn *pgx.Conn) (*statements, err
 	}
 	if err != nil {
 		return nil, err
+	}
+	if found[0].ReadOnly {
+		return nil, errReadOnly
 	}
 	if found[0].Isolation != readCommitted {
 		c.pin(found[0].Isolation)
@@ -105,31 +137,42 @@ func (c *Client) withPool(ctx context.Context, ask func(*pgx.Conn) error) error 
 	return err
 }
 
-// renew is one renewal of all leases, on the client's own connection.
-func (c *Client) renew(ctx context.Context, leases []*Lease, fresh bool) []verdict {
-	verdicts := make([]verdict, len(leases))
-	fail := func(err error) []verdict {
-		for i := range verdicts {
-			verdicts[i].err = explain(c.config.Schema, err)
-		}
-		return verdicts
-	}
-	if fresh {
-		c.link.drop()
+// renew is one renewal of all leases, on the client's own connection, or on one of the pool's where that cannot be had.
+func (c *Client) renew(ctx context.Context, leases []*Lease) []verdict {
+	var verdicts []verdict
+	ask := func(conn *pgx.Conn) (err error) {
+		verdicts, err = c.renewOn(ctx, conn, leases)
+		return err
 	}
 	conn, err := c.link.get(ctx)
 	if err != nil {
-		return fail(err)
+		if c.withPool(ctx, ask) == nil {
+			return verdicts
+		}
+	} else if err = ask(conn); err == nil {
+		return verdicts
 	}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		c.link.drop() // A server that answers has a connection that works.
+	}
+	verdicts = make([]verdict, len(leases))
+	for i := range verdicts {
+		verdicts[i].err = explain(c.config.Schema, err)
+	}
+	return verdicts
+}
+
+func (c *Client) renewOn(ctx context.Context, conn *pgx.Conn, leases []*Lease) ([]verdict, error) {
+	verdicts := make([]verdict, len(leases))
 	names, holders, tokens := make([]string, len(leases)), make([]string, len(leases)), make([]int64, len(leases))
 	for i, l := range leases {
 		names[i], holders[i], tokens[i] = l.name, l.holder, int64(l.token)
 	}
 	s := c.quick.Load()
-	type renewedRow struct{ Name, Holder string }
 	done, err := query(ctx, c, conn, pgx.RowToStructByPos[renewedRow], s.renew, names, holders, tokens, c.config.TTL.Microseconds())
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	renewed := make(map[string]bool, len(done))
 	for _, row := range done {
@@ -142,7 +185,7 @@ func (c *Client) renew(ctx context.Context, leases []*Lease, fresh bool) []verdi
 		}
 	}
 	if len(doubtful) == 0 {
-		return verdicts
+		return verdicts, nil
 	}
 	rows, err := query(ctx, c, conn, pgx.RowToStructByPos[leaseRow], s.inspect, doubtful)
 	byName := make(map[string]*leaseRow, len(rows))
@@ -158,5 +201,5 @@ func (c *Client) renew(ctx context.Context, leases []*Lease, fresh bool) []verdi
 			verdicts[i] = l.settle(byName[l.name])
 		}
 	}
-	return verdicts
+	return verdicts, nil
 }

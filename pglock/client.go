@@ -26,6 +26,9 @@ type Client struct {
 	metadata string // JSON
 
 	renewer *renewer
+	reaper  *reaper
+	// asks bounds how many waiting acquires ask at once: waiters leave connections of the pool to the work.
+	asks chan struct{}
 	// ready holds nil until the server was looked at and the renewer runs, then the statements to use. It is a mutex that can be
 	// waited for with a context, because what it guards takes round trips.
 	ready chan *statements
@@ -35,14 +38,17 @@ type Client struct {
 	// transaction that says so.
 	pinned atomic.Bool
 
-	life   context.Context // ends with Close; the background work's
-	stop   context.CancelFunc
-	closed atomic.Bool
-	link   link // the renewer's own connection; the renewer's goroutine alone uses it once it runs
+	life context.Context // ends with Close; the background work's
+	stop context.CancelFunc
+	// closing ends as soon as Close is called: waiters go home.
+	closing    context.Context
+	endWaiting context.CancelFunc
+	link       link // the renewer's own connection; the renewer's goroutine alone uses it once it runs
 
-	mu      sync.Mutex
-	stopped bool           // no more background work may start
-	work    sync.WaitGroup // the renewer and the releases in the background
+	mu       sync.Mutex
+	closed   bool           // no more attempts and no more background work may start
+	attempts sync.WaitGroup // acquires under way
+	work     sync.WaitGroup // the renewer and the reaper
 }
 
 // New makes a client. It does not talk to the database; [Client.Check] does.
@@ -64,13 +70,16 @@ func New(pool *pgxpool.Pool, config Config) (*Client, error) {
 	c.metadata, _ = config.metadataJSON() // Checked above.
 	c.renewer.ask, c.renewer.notice = c.renew, c.noticeRenewals
 	c.link.open = c.connect
+	c.reaper = newReaper(c)
+	c.asks = make(chan struct{}, max(1, pool.Config().MaxConns/2))
 	c.life, c.stop = context.WithCancel(context.Background())
+	c.closing, c.endWaiting = context.WithCancel(context.Background())
 	c.ready <- nil
 	return c, nil
 }
 
-// Check connects, looks whether the schema is installed and the server can be written to, and opens the connection for
-// renewals. The first acquire does the same; call Check at the start of a program to have the error there. It takes at
+// Check connects, looks whether the schema is installed and the server takes writes, and opens the connection for
+// renewals. It does not look at privileges. The first acquire does the same; call Check at the start of a program to have the error there. It takes at
 // most the request timeout.
 func (c *Client) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.RequestTimeout)
@@ -105,11 +114,7 @@ func (c *Client) prepare(ctx context.Context) (*statements, error) {
 		c.link.drop()
 		return nil, explain(c.config.Schema, err)
 	}
-	started := c.background(func() {
-		defer c.link.drop()
-		c.renewer.run(c.life)
-	})
-	if !started {
+	if !c.start() {
 		c.link.drop()
 		return nil, ErrClosed
 	}
@@ -118,14 +123,18 @@ func (c *Client) prepare(ctx context.Context) (*statements, error) {
 	return s, nil
 }
 
-// background runs work in a goroutine that Close waits for. It is false if Close has begun to wait.
-func (c *Client) background(work func()) bool {
+// start runs the background work. It is false if Close has begun to wait for it.
+func (c *Client) start() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stopped {
+	if c.closed {
 		return false
 	}
-	c.work.Go(work)
+	c.work.Go(func() {
+		defer c.link.drop()
+		c.renewer.run(c.life)
+	})
+	c.work.Go(func() { c.reaper.run(c.life) })
 	return true
 }
 
@@ -136,18 +145,21 @@ func (c *Client) background(work func()) bool {
 //
 // End the work first: Close cancels the contexts of its leases.
 func (c *Client) Close(ctx context.Context) error {
-	if c.closed.Swap(true) {
+	c.mu.Lock()
+	again := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if again {
 		return nil
 	}
+	c.endWaiting()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*c.config.RequestTimeout)
 	defer cancel()
 	err := c.releaseAll(ctx)
-	c.stop()
-	c.mu.Lock()
-	c.stopped = true
-	c.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
+		c.attempts.Wait() // What they were granted meanwhile goes to the reaper.
+		c.stop()
 		c.work.Wait()
 		close(done)
 	}()
@@ -155,8 +167,16 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-done:
 		return err
 	case <-ctx.Done():
+		c.stop()
 		return errors.Join(err, fmt.Errorf("pglock: close: %w", context.Cause(ctx)))
 	}
+}
+
+// isClosed tells whether Close was called.
+func (c *Client) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 func (c *Client) releaseAll(ctx context.Context) error {
@@ -173,7 +193,7 @@ func (c *Client) releaseAll(ctx context.Context) error {
 		}
 		group.Go(func() {
 			defer func() { <-places }()
-			if err := l.Release(ctx); err != nil && !errors.Is(err, ErrLost) {
+			if err := l.releaseWithin(ctx); err != nil && !errors.Is(err, ErrLost) {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
@@ -184,7 +204,8 @@ func (c *Client) releaseAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// connect opens a connection of the client's own, with all that the pool would do to it.
+// connect opens a connection of the client's own, with what the pool would do to it: BeforeConnect, AfterConnect and, once,
+// PrepareConn. The deprecated BeforeAcquire is left out.
 func (c *Client) connect(ctx context.Context) (*pgx.Conn, error) {
 	pool := c.pool.Config()
 	config := pool.ConnConfig
@@ -206,6 +227,11 @@ func (c *Client) connect(ctx context.Context) (*pgx.Conn, error) {
 	if pool.AfterConnect != nil {
 		if err := pool.AfterConnect(ctx, conn); err != nil {
 			return nil, errors.Join(err, closeConn(conn))
+		}
+	}
+	if pool.PrepareConn != nil {
+		if ok, err := pool.PrepareConn(ctx, conn); !ok || err != nil {
+			return nil, errors.Join(errors.New("PrepareConn of the pool refused a new connection"), err, closeConn(conn))
 		}
 	}
 	return conn, nil

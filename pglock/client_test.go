@@ -193,7 +193,7 @@ func TestClient_CloseEndsAWaitingAcquire(t *testing.T) {
 	holder := in.client(t, pglock.Config{})
 	_, err := holder.TryAcquire(t.Context(), "n")
 	require.NoError(t, err)
-	c := in.client(t, pglock.Config{PollInterval: 20 * time.Millisecond})
+	c := in.client(t, pglock.Config{PollInterval: time.Hour})
 	require.NoError(t, c.Check(t.Context()))
 	ended := make(chan error)
 	go func() { _, err := c.Acquire(context.Background(), "n"); ended <- err }()

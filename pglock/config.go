@@ -52,11 +52,12 @@ type Config struct {
 	PollInterval time.Duration
 
 	// Logger gets what happens in the background, once for each change of state: a loss and a failing renewal as warnings, a
-	// take-over and a wait as information, the rest as debug. Default: nothing is logged.
+	// take-over and a wait as information, the rest as debug. Its handler must not block: renewals would wait for it. Default:
+	// nothing is logged.
 	Logger *slog.Logger
 
-	// OnEvent is called for what happens to leases, for metrics and traces. It must return quickly and must not call the
-	// client or the lease. It may be called from several goroutines at once. Default: nil.
+	// OnEvent is called for what happens to leases, for metrics and traces. It must return quickly, as renewals
+	// wait for it, and must not call the client or the lease. It may be called from several goroutines at once. Default: nil.
 	OnEvent func(Event)
 }
 

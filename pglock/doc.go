@@ -47,7 +47,8 @@
 // Every question is one statement and one transaction; nothing lives in a session and no transaction stays open while work runs. So
 // it works behind a pooler in transaction mode (for one without prepared statements set the pool's DefaultQueryExecMode to
 // cache_describe, exec or simple_protocol), and statement, lock and idle timeouts of the server end nothing
-// but a question, which is asked again. Where the default isolation is not READ COMMITTED each question takes three round trips instead of one.
+// but a question, which is asked again. Where the default isolation is not READ COMMITTED each question says its own, in the same round
+// trip. A grant and a renewal wait for the disk also where synchronous_commit is off.
 //
 // # Suspend
 //
@@ -57,7 +58,9 @@
 // # Failover
 //
 // Tokens rise through a crash, a failover that loses the last grants, and a restore into another cluster: their upper half is an
-// epoch of the cluster and its timeline, read by the granting statement. Where a managed service hides both, tokens are a
-// plain counter, said in the log, which such a failover can repeat. The lease itself does not survive a failover that lost its last
+// epoch of the cluster and its timeline, read by the granting statement. What has the same identifier and the same timeline
+// cannot be told apart: clones of one backup, two standbys promoted one after the other without a shared WAL archive, an
+// older state put back into the same cluster. There, and where a managed service hides both (said in the log), tokens can
+// repeat until an operator runs pglock epoch raise, see [Client.RaiseEpoch]. The lease itself does not survive a failover that lost its last
 // renewal: the new primary may grant it earlier than the old holder believes. The fence does not care.
 package pglock

@@ -114,6 +114,10 @@ func (e *LostError) Unwrap() error { return e.Err }
 // errBusy is the outcome of one round: ask again in some milliseconds.
 var errBusy = errors.New("pglock: busy")
 
+// errReadOnly is a server that does not take writes.
+var errReadOnly = errors.New("the server is read-only, perhaps a standby: add target_session_attrs=read-write to the connection " +
+	"string, or look at default_transaction_read_only")
+
 // errStaleGrant is a grant whose reply came so late that it is of no use.
 var errStaleGrant = errors.New("pglock: the grant arrived after its own deadline")
 
@@ -130,7 +134,7 @@ func explain(schema string, err error) error {
 		return fmt.Errorf("a pooler in transaction mode mixes up prepared statements: set the pool's ConnConfig.DefaultQueryExecMode "+
 			"to cache_describe, exec or simple_protocol (in a connection string: default_query_exec_mode=cache_describe): %w", err)
 	case "25006", "55000": // read-only transaction; recovery is in progress
-		return fmt.Errorf("the server is read-only, perhaps a standby: add target_session_attrs=read-write to the connection string: %w", err)
+		return fmt.Errorf("%w: %w", errReadOnly, err)
 	}
 	return err
 }
@@ -163,6 +167,9 @@ func transient(err error) bool {
 	}
 	if errors.Is(err, puddle.ErrClosedPool) {
 		return false
+	}
+	if errors.Is(err, errReadOnly) {
+		return true // A failover may be under way.
 	}
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {

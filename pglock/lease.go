@@ -22,12 +22,15 @@ type Lease struct {
 	token  fencing.Token
 	holder string // random, one for each attempt: the identity that renew and release compare
 	schema string
+	// doubtful: a question of this attempt got no answer, and may still be on its way.
+	doubtful bool
 
 	ctx    context.Context // the lease's life, which is the product
 	cancel context.CancelCauseFunc
 
-	// free ends the term in the database; it is the client's.
-	free func(context.Context, *Lease) error
+	// free ends the term in the database, within limit by default; it is the client's.
+	free  func(context.Context, *Lease) error
+	limit time.Duration
 	// ended is told, once, that the term is over on our side.
 	ended func(*Lease, error)
 
@@ -118,7 +121,14 @@ func (l *Lease) ShareTx(ctx context.Context, tx pgx.Tx) error {
 // the row of another holder, and another error if the database could not be asked. In that case the row is freed in the
 // background, or expires by itself.
 func (l *Lease) Release(ctx context.Context) error {
-	l.release.Do(func() { l.result = l.free(context.WithoutCancel(ctx), l) })
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.limit)
+	defer cancel()
+	return l.releaseWithin(within)
+}
+
+// releaseWithin is Release with the caller's own limit.
+func (l *Lease) releaseWithin(ctx context.Context) error {
+	l.release.Do(func() { l.result = l.free(ctx, l) })
 	return l.result
 }
 

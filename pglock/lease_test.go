@@ -239,7 +239,7 @@ func TestLease_SurvivesAStarvedPool(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	c := clientOf(t, pool, schema, pglock.Config{TTL: time.Second})
+	c := clientOf(t, pool, schema, pglock.Config{TTL: 2 * time.Second, RenewInterval: 200 * time.Millisecond})
 	l := take(t, c, "n")
 	var pinned []*pgxpool.Conn
 	for range 2 {
@@ -282,7 +282,7 @@ func TestLease_AcquireContextDoesNotGovernIt(t *testing.T) {
 func TestLease_NextTermAfterALossIsRenewed(t *testing.T) {
 	t.Parallel()
 	in := install(t)
-	c := in.client(t, pglock.Config{TTL: time.Second, RenewInterval: 100 * time.Millisecond})
+	c := in.client(t, pglock.Config{TTL: 2 * time.Second, RenewInterval: 100 * time.Millisecond})
 	l := take(t, c, "n")
 	in.exec(t, "UPDATE %s.pglock_leases SET expires_at = clock_timestamp()")
 	lost(t, l)
@@ -290,7 +290,7 @@ func TestLease_NextTermAfterALossIsRenewed(t *testing.T) {
 	select {
 	case <-l.Context().Done():
 		t.Fatal(context.Cause(l.Context()))
-	case <-time.After(4 * time.Second):
+	case <-time.After(5 * time.Second):
 	}
 }
 
@@ -372,7 +372,7 @@ func TestDo_ReportsTheLossAlthoughWorkReturnedNil(t *testing.T) {
 func TestDo_HoldsWhileTheWorkWindsDown(t *testing.T) {
 	t.Parallel()
 	in := install(t)
-	c := in.client(t, pglock.Config{TTL: 500 * time.Millisecond})
+	c := in.client(t, pglock.Config{TTL: 2 * time.Second, RenewInterval: 200 * time.Millisecond})
 	other := in.client(t, pglock.Config{PollInterval: 20 * time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	returned := make(chan struct{})
@@ -381,7 +381,7 @@ func TestDo_HoldsWhileTheWorkWindsDown(t *testing.T) {
 		err := c.Do(ctx, "n", func(ctx context.Context, l *pglock.Lease) error {
 			cancel()
 			<-ctx.Done()
-			time.Sleep(2 * time.Second) // Winds down for four times the TTL.
+			time.Sleep(5 * time.Second) // Winds down for longer than the TTL.
 			close(returned)
 			return l.Err()
 		})

@@ -21,8 +21,8 @@ type renewer struct {
 	interval time.Duration // between good renewals
 	timeout  time.Duration // of one question
 	trust    time.Duration // TTL less the margin
-	// ask renews the leases and gives a verdict for each, in their order. fresh asks for a new connection.
-	ask func(ctx context.Context, leases []*Lease, fresh bool) []verdict
+	// ask renews the leases and gives a verdict for each, in their order.
+	ask func(ctx context.Context, leases []*Lease) []verdict
 	// notice is told when renewals go on failing, with the leases in danger and the last error, and with a nil error when
 	// they succeed again. One failure alone is no news.
 	notice func(leases []*Lease, err error)
@@ -94,14 +94,14 @@ func (r *renewer) run(ctx context.Context) {
 		if leases = r.leases(); len(leases) == 0 {
 			continue
 		}
-		err := r.renew(ctx, leases, failures > 0)
+		doubtful, err := r.renew(ctx, leases)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil && failures > 1:
 			r.notice(leases, nil)
 		case err != nil && failures == 1:
-			r.notice(leases, err)
+			r.notice(doubtful, err)
 		}
 		if err == nil {
 			failures = 0
@@ -125,25 +125,24 @@ func (r *renewer) pause(failures int) time.Duration {
 	return shorten(min(step, longest), 0.5)
 }
 
-// renew asks once. It returns the last error of the leases that got no definite answer.
-func (r *renewer) renew(ctx context.Context, leases []*Lease, fresh bool) error {
+// renew asks once. It returns the leases that got no definite answer, and the last reason.
+func (r *renewer) renew(ctx context.Context, leases []*Lease) (doubtful []*Lease, last error) {
 	asking, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	var last error
 	sent := time.Now()
-	for i, v := range r.ask(asking, leases, fresh) {
+	for i, v := range r.ask(asking, leases) {
 		l := leases[i]
 		switch {
 		case v.lost != nil:
 			l.finish(v.lost)
 		case v.err != nil:
-			last = v.err
+			doubtful, last = append(doubtful, l), v.err
 			l.doubted(v.err)
 		default:
 			l.renewed(sent, r.trust)
 		}
 	}
-	return last
+	return doubtful, last
 }
 
 // settle compares what the rows say with a lease that was not renewed.

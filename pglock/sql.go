@@ -15,7 +15,7 @@ var sqlFiles embed.FS
 
 // statements are the texts of sql/*.sql for one schema.
 type statements struct {
-	acquire, blocker, enter, identify, inspect, raise, release, renew string
+	acquire, blocker, enter, identify, inspect, raise, reap, release, renew string
 }
 
 // newStatements reads the files for schema. With plain, the server does not tell which cluster it is and tokens are a
@@ -35,6 +35,7 @@ func newStatements(schema string, plain bool) statements {
 		identify: text("identify"),
 		inspect:  text("inspect"),
 		raise:    text("raise"),
+		reap:     text("reap"),
 		release:  text("release"),
 		renew:    text("renew"),
 	}

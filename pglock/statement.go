@@ -9,7 +9,7 @@ import (
 
 // Statement returns the text of pglock/sql/<name>.sql for a schema, for a writer in another language: the comment that says
 // what its parameters and rows mean, and the very statement that a [Client] sends. Names are acquire, blocker, enter,
-// identify, inspect, raise, release and renew.
+// identify, inspect, raise, reap, release and renew.
 //
 // With plain it is the variant for a server that does not tell which cluster it is, as the client uses it there: one that
 // answers acquire, enter, identify or raise with SQLSTATE 42501, 42883 or 0A000.

@@ -42,7 +42,8 @@ func (w *wait) next(ctx context.Context, answer error) (time.Duration, error) {
 		w.busy++
 		w.held, w.last, w.failed = &HeldError{Name: w.name, Busy: true}, nil, 0
 		w.report(ctx)
-		return backOff(w.busy), nil
+		// Milliseconds at first, for another attempt; a fenced transaction may take as long as a holder.
+		return shorten(min(busyPause<<min(w.busy, 10), max(poll, busyMaxPause)), 0.5), nil
 	case errors.Is(answer, errStaleGrant):
 		return backOff(1), nil
 	case transient(answer):

@@ -81,6 +81,10 @@ class Lease:
             ((outcome, token, remaining, label, *_),) = self.ask(
                 "acquire", name=self.name, holder=self.holder, ttl=int(TTL * 1e6), gate=gate(SCHEMA, self.name),
                 label=self.label, metadata="{}")
+            if outcome == "found":  # Granted to a question whose answer was lost; its commit may still wait for a standby.
+                sent, remaining = time.monotonic(), TTL * 1e6
+                if self.ask("renew", names=[self.name], holders=[self.holder], tokens=[token], ttl=int(TTL * 1e6)):
+                    outcome = "granted"
             if outcome == "granted":
                 self.token, self.trusted = token, sent + min(remaining / 1e6, TTL) - MARGIN
                 return

@@ -9,6 +9,8 @@
 --
 -- Always one row. outcome:
 --   granted     the term is ours: token, remaining
+--   found       an earlier question of this attempt was granted: token, remaining. It was only read, and its commit may
+--               still wait for a standby: renew it before it is used
 --   held        somebody else has it: token, label and remaining are theirs. Nothing was written or locked
 --   busy        not known: another attempt is at the gate, a fenced transaction of an earlier holder is still
 --               open, or the row changed under us. Ask again in some milliseconds
@@ -27,7 +29,15 @@
 -- on the version that ON CONFLICT sees under the row lock. fence locks the fence's newest version before the lease is
 -- written, and steps past one that is locked: an open fenced transaction makes us busy, not blocked. NO KEY, so that a foreign
 -- key to the fence does not.
-WITH cluster AS MATERIALIZED (
+--
+-- durable: a grant that a crash forgets would be granted again. Where commits do not wait for the disk, this one does.
+WITH durable AS MATERIALIZED (
+    SELECT
+        CASE current_setting('synchronous_commit')
+            WHEN 'off' THEN set_config('synchronous_commit', 'on', true)
+        END AS setting
+),
+cluster AS MATERIALIZED (
     -- cluster: begin
     SELECT
         c.system_identifier,
@@ -63,7 +73,15 @@ epoch AS MATERIALIZED (
     FROM cluster AS c
     LEFT JOIN {schema}.pglock_epochs AS e ON e.system_identifier = c.system_identifier
     WHERE c.system_identifier = 0
-        OR e.base = (SELECT max(base) FROM {schema}.pglock_epochs WHERE system_identifier <> 0)
+        OR (
+            e.base IS NOT NULL
+            AND NOT EXISTS (
+                SELECT
+                FROM {schema}.pglock_epochs AS other
+                WHERE other.system_identifier NOT IN (0, c.system_identifier)
+                    AND other.base >= e.base
+            )
+        )
 ),
 last AS MATERIALIZED (
     SELECT greatest((SELECT token FROM seen), (SELECT token FROM fence), 0) AS token
@@ -88,6 +106,7 @@ granted AS (
         t.clock + $3::bigint * interval '1 microsecond'
     FROM last
     CROSS JOIN epoch
+    CROSS JOIN durable
     CROSS JOIN (SELECT clock_timestamp() AS clock) AS t
     WHERE last.token >> 32 <= epoch.epoch
         OR NOT epoch.known
@@ -119,7 +138,7 @@ SELECT
     CASE
         WHEN EXISTS (SELECT FROM raised) THEN 'granted'
         WHEN g.token IS NOT NULL THEN 'outrun'
-        WHEN s.remaining > 0 AND s.holder = $2::text::uuid THEN 'granted'
+        WHEN s.remaining > 0 AND s.holder = $2::text::uuid THEN 'found'
         WHEN s.remaining > 0 THEN 'held'
         WHEN NOT EXISTS (
             SELECT

@@ -1,7 +1,7 @@
 -- Identify: what server is this, and is the schema installed. Run once by a client, before its first grant. No parameters.
 --
 -- One row: the system identifier (0 if the server does not tell), the timeline, the isolation level that a statement gets
--- by default, and whether the schema has an epoch for this cluster yet. Fails with 42P01 if the schema is not installed,
+-- by default, whether it may write, and whether the schema has an epoch for this cluster yet. Fails with 42P01 if the schema is not installed,
 -- with 55000 on a standby, with 42501 or 42883 where the server refuses to say who it is.
 --
 -- Clock: none. Isolation: any.
@@ -17,6 +17,7 @@ SELECT
     c.system_identifier,
     c.timeline,
     current_setting('transaction_isolation') AS isolation,
+    current_setting('transaction_read_only') = 'on' AS read_only,
     e.base IS NOT NULL AS entered
 FROM cluster AS c
 LEFT JOIN {schema}.pglock_epochs AS e ON e.system_identifier = c.system_identifier

@@ -9,7 +9,13 @@
 --
 -- Clock: clock_timestamp() of this server, for people. Isolation: READ COMMITTED. A grant of a new name at the same moment may
 -- escape it; run it again, it costs nothing.
-WITH cluster AS MATERIALIZED (
+WITH durable AS MATERIALIZED (
+    SELECT
+        CASE current_setting('synchronous_commit')
+            WHEN 'off' THEN set_config('synchronous_commit', 'on', true)
+        END AS setting
+),
+cluster AS MATERIALIZED (
     -- cluster: begin
     SELECT
         c.system_identifier,
@@ -20,22 +26,24 @@ WITH cluster AS MATERIALIZED (
 highest AS MATERIALIZED (
     SELECT coalesce(max(epoch), 0) AS epoch
     FROM (
-        SELECT max(token) >> 32 AS epoch FROM {schema}.pglock_leases
+        SELECT token >> 32 AS epoch FROM {schema}.pglock_leases
         UNION ALL
-        SELECT max(token) >> 32 FROM {schema}.job_fences
+        SELECT token >> 32 FROM {schema}.job_fences
         UNION ALL
-        SELECT max(base) FROM {schema}.pglock_epochs
+        SELECT base FROM {schema}.pglock_epochs
         UNION ALL
         SELECT e.base + c.timeline - 1
         FROM cluster AS c
         JOIN {schema}.pglock_epochs AS e ON e.system_identifier = c.system_identifier
     ) AS used
+    WHERE epoch < 2147482624
 ),
 entered AS (
     INSERT INTO {schema}.pglock_epochs AS e (system_identifier, base, entered_at)
     SELECT c.system_identifier, (h.epoch / 1024 + 1) * 1024, clock_timestamp()
     FROM cluster AS c
     CROSS JOIN highest AS h
+    CROSS JOIN durable
     ON CONFLICT (system_identifier) DO UPDATE SET
         base = greatest(e.base + 1024, EXCLUDED.base),
         entered_at = clock_timestamp()

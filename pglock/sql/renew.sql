@@ -10,7 +10,14 @@
 --
 -- Clock: clock_timestamp() of this server, at each row. An expired lease is not renewed back. Isolation: READ COMMITTED.
 -- SKIP LOCKED, so that one row that somebody keeps locked does not cost the other leases.
-WITH mine AS MATERIALIZED (
+-- The commit waits for the disk whatever the default is: the holder counts on it.
+WITH durable AS MATERIALIZED (
+    SELECT
+        CASE current_setting('synchronous_commit')
+            WHEN 'off' THEN set_config('synchronous_commit', 'on', true)
+        END AS setting
+),
+mine AS MATERIALIZED (
     SELECT l.name, l.holder
     FROM {schema}.pglock_leases AS l
     JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS m (name, holder, token)
@@ -25,6 +32,7 @@ SET
     renewed_at = clock_timestamp(),
     expires_at = clock_timestamp() + $4::bigint * interval '1 microsecond'
 FROM mine
+CROSS JOIN durable
 WHERE l.name = mine.name
     AND l.holder = mine.holder
 RETURNING l.name, l.holder::text AS holder;
