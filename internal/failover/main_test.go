@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(envClock) != "" {
+		os.Exit(roleClock())
+	}
 	// Each test has servers of its own. The command line overrides this.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
