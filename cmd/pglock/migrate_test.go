@@ -100,9 +100,10 @@ func TestMigrate_TimeoutAndSignalEndTheWait(t *testing.T) {
 	require.Less(t, time.Since(started), 20*time.Second)
 
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		p := start(t, env, "migrate", "up", "-schema", schema)
+		application := fmt.Sprintf("waits until signal %d", signal) // Other tests migrate on this server too.
+		p := start(t, append(env, "PGAPPNAME="+application), "migrate", "up", "-schema", schema)
 		require.Eventually(t, func() bool {
-			return value[bool](t, connect(t, dsn), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'pglock migrate')")
+			return value[bool](t, connect(t, dsn), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = $1)", application)
 		}, 20*time.Second, 10*time.Millisecond)
 		require.NoError(t, p.cmd.Process.Signal(signal))
 		require.Equal(t, 1, p.wait())
