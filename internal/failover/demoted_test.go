@@ -3,6 +3,7 @@ package failover_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,7 +43,9 @@ func TestDemoted_ReadOnlyPrimaryIsLeft(t *testing.T) {
 func TestDemoted_WithoutTheOptionThePoolStays(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	c := client(t, p.dsn(t, "application_name=moved"), lasting)
+	config := lasting
+	config.RequestTimeout = time.Second // It asks again for as long, and Close does too.
+	c := client(t, p.dsn(t, "application_name=moved"), config)
 	before := busy(t, c, "before")
 	demote(t, p)
 
