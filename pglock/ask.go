@@ -129,10 +129,8 @@ func (c *Client) withPool(ctx context.Context, ask func(*pgx.Conn) error) error 
 	}
 	defer conn.Release()
 	err = ask(conn.Conn())
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && (pg.Code == "25006" || pg.Code == "55000") {
-		// A primary that became a standby: let the pool connect anew, perhaps elsewhere.
-		_ = closeConn(conn.Conn())
+	if readOnly(err) {
+		_ = closeConn(conn.Conn()) // Let the pool connect anew, perhaps elsewhere.
 	}
 	return err
 }
@@ -152,10 +150,7 @@ func (c *Client) renew(ctx context.Context, leases []*Lease) []verdict {
 	} else if err = ask(conn); err == nil {
 		return verdicts
 	}
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		c.link.drop() // A server that answers has a connection that works.
-	}
+	c.link.judge(err)
 	verdicts = make([]verdict, len(leases))
 	for i := range verdicts {
 		verdicts[i].err = explain(c.config.Schema, err)

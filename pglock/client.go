@@ -262,6 +262,15 @@ func (k *link) get(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
+// judge drops the connection after an error that says that another is needed: there was no answer, or one from a server
+// that does not write. After any other answer it works, and another may not be had.
+func (k *link) judge(err error) {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || readOnly(err) {
+		k.drop()
+	}
+}
+
 func (k *link) drop() {
 	if k.conn != nil {
 		_ = closeConn(k.conn) // It is given up: nothing can be done about an error.

@@ -17,9 +17,10 @@ type Raise struct {
 // RaiseEpoch lifts every later token above all that are in use, frees every lease and raises every fence, in one
 // transaction: whoever holds a lease learns that it was revoked, and is refused by its fence from now on.
 //
-// It is for an operator, after what no statement can detect: two clones of one backup that were both written to, or a
-// failover that lost grants on a server that does not tell its timeline. Run it on the database that goes on. All other
-// failovers, restores and cut-overs need nothing.
+// It is for an operator, after what no statement can detect: two clones of one data directory that were both written to; a
+// standby promoted without having followed the last primary, with no WAL archive in common; an older state put back into the
+// same cluster; a failover that lost grants on a server that does not tell its timeline. Run it on the database that goes on.
+// Other failovers, restores and cut-overs need nothing. A raise that a failover loses is to be repeated.
 //
 // It waits for open fenced transactions as long as ctx allows. After an error other than one of the server it may have been
 // done; doing it twice is harmless.

@@ -133,10 +133,16 @@ func explain(schema string, err error) error {
 	case "26000", "42P05": // prepared statement does not exist; exists already
 		return fmt.Errorf("a pooler in transaction mode mixes up prepared statements: set the pool's ConnConfig.DefaultQueryExecMode "+
 			"to cache_describe, exec or simple_protocol (in a connection string: default_query_exec_mode=cache_describe): %w", err)
-	case "25006", "55000": // read-only transaction; recovery is in progress
+	case "25006", "55000": // as in readOnly
 		return fmt.Errorf("%w: %w", errReadOnly, err)
 	}
 	return err
+}
+
+// readOnly tells whether a server refused to write: a primary that became a standby, or was made read-only, keeps its sessions.
+func readOnly(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "25006" || pg.Code == "55000") // Read-only transaction; recovery is in progress.
 }
 
 func shellQuote(s string) string {

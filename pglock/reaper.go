@@ -136,5 +136,9 @@ func (r *reaper) ask(ctx context.Context, names, holders []string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	return query(ctx, c, conn, pgx.RowTo[string], s.reap, names, holders)
+	freed, err := query(ctx, c, conn, pgx.RowTo[string], s.reap, names, holders)
+	if err != nil {
+		r.link.judge(err)
+	}
+	return freed, err
 }

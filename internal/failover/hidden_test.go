@@ -69,6 +69,22 @@ func as(t testing.TB, role, dsn string) string {
 	return u.String()
 }
 
+// The raise counts for the application too if a role runs it that the server tells who it is.
+func TestHidden_AnOperatorOfAnotherRoleRaises(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	run(t, p.primary.DSN(), "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC", "CREATE ROLE app LOGIN",
+		"GRANT SELECT, INSERT, UPDATE ON pglock_leases, job_fences, pglock_epochs TO app")
+	before, after := as(t, "app", p.primary.DSN()), as(t, "app", p.standby.DSN())
+	grants(t, before, "n", 3)
+	p.part(t)
+	missed, other := grants(t, before, "n", 3), grants(t, before, unseen, 3)
+	p.killAndPromote(t)
+	raise(t, p.standby.DSN()) // A superuser, who may ask.
+	above(t, after, "n", missed)
+	above(t, after, unseen, other)
+}
+
 // records keeps what a client logs as warnings.
 type records struct {
 	slog.Handler

@@ -1,6 +1,6 @@
 -- Raise: lift every token that this cluster grants from now on above every token in use, and refuse all that was granted.
 -- For an operator, after what nothing can detect: two clones of one backup that were both written to, or a failover that
--- lost the last grants on a server that does not tell its timeline.
+-- lost the last grants on a server that does not tell its timeline. A raise counts once the standby has it.
 --
 -- No parameters. One row: the new base, how many leases were freed, how many fences were raised. A live holder is told that
 -- its lease was revoked, and its fenced writes are refused from the commit on.
@@ -40,8 +40,12 @@ highest AS MATERIALIZED (
 ),
 entered AS (
     INSERT INTO {schema}.pglock_epochs AS e (system_identifier, base, entered_at)
-    SELECT c.system_identifier, (h.epoch / 1024 + 1) * 1024, clock_timestamp()
-    FROM cluster AS c
+    SELECT ids.system_identifier, (h.epoch / 1024 + 1) * 1024, clock_timestamp()
+    FROM (
+        SELECT system_identifier FROM cluster
+        UNION
+        SELECT 0 -- For roles that the server does not tell who it is.
+    ) AS ids
     CROSS JOIN highest AS h
     CROSS JOIN durable
     ON CONFLICT (system_identifier) DO UPDATE SET
@@ -49,13 +53,16 @@ entered AS (
         entered_at = clock_timestamp()
     RETURNING e.base
 ),
+lifted AS MATERIALIZED (
+    SELECT max(base) AS base FROM entered
+),
 raised AS (
     UPDATE {schema}.job_fences AS f
     SET
-        token = entered.base << 32,
+        token = lifted.base << 32,
         raised_at = clock_timestamp()
-    FROM entered
-    WHERE f.token < entered.base << 32
+    FROM lifted
+    WHERE f.token < lifted.base << 32
     RETURNING f.name
 ),
 counted AS MATERIALIZED (
@@ -70,6 +77,6 @@ freed AS (
     RETURNING l.name
 )
 SELECT
-    (SELECT base FROM entered) AS base,
+    (SELECT base FROM lifted) AS base,
     (SELECT count(*) FROM freed) AS leases,
     (SELECT fences FROM counted) AS fences;
