@@ -8,8 +8,11 @@
 -- next number: the old cluster may have been promoted, and have granted under its new timeline, without any of those
 -- rows having arrived here.
 --
--- Clock: clock_timestamp() of this server, for people. Isolation: READ COMMITTED. Two at once agree: the second waits for the row and sees it good enough.
--- Tokens of an epoch beyond what fits do not count: they were not granted, but given to a fence by hand.
+-- Tokens of an epoch beyond what fits do not count: they were not granted, but given to a fence by hand. The commit waits for
+-- the disk also where synchronous_commit is off.
+--
+-- Clock: clock_timestamp() of this server, for people. Isolation: READ COMMITTED. Two at once agree: the second waits for the
+-- row and sees it good enough.
 WITH durable AS MATERIALIZED (
     SELECT
         CASE current_setting('synchronous_commit')

@@ -5,6 +5,8 @@
 -- No parameters. One row: the new base, how many leases were freed, how many fences were raised. A live holder is told that
 -- its lease was revoked, and its fenced writes are refused from the commit on.
 --
+-- Identifier 0 is raised too, for roles that the server does not tell who it is.
+--
 -- It waits for fenced transactions that are open. Fences first, then leases: the order of acquire.sql.
 --
 -- Clock: clock_timestamp() of this server, for people. Isolation: READ COMMITTED. A grant of a new name at the same moment may
@@ -44,7 +46,7 @@ entered AS (
     FROM (
         SELECT system_identifier FROM cluster
         UNION
-        SELECT 0 -- For roles that the server does not tell who it is.
+        SELECT 0
     ) AS ids
     CROSS JOIN highest AS h
     CROSS JOIN durable
