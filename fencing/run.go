@@ -67,14 +67,17 @@ func (e *UnknownError) Error() string {
 func (e *UnknownError) Unwrap() error { return e.Err }
 
 // Run runs work in a transaction that has passed the fence: begin, bound, check, work, commit. If work returns an error or
-// panics, the transaction is rolled back. Work must not commit or roll back tx; tx.Begin in it is a savepoint, and does no harm.
+// panics, the transaction is rolled back. Work must not commit or roll back tx, nor run another transaction on its connection: Run
+// then returns an error where it can tell. tx.Begin in work is a savepoint, and does no harm.
 //
 // An attempt is bounded twice. Its context, which work is given, ends after the timeout. And the server ends the transaction of a
 // process that is frozen: the settings statement_timeout, idle_in_transaction_session_timeout, tcp_user_timeout, and
 // transaction_timeout where there is one (17), are lowered to the timeout, for this transaction only. So a process that stops,
 // for whatever reason, keeps the fence locked, and the next grant busy, for at most twice the timeout from then on: what the
-// server is doing, then the silence. One thing is not bounded where the server has no tcp_user_timeout (not Linux, or a Unix
-// socket): a process that stops in the middle of reading a result larger than the buffers on the way.
+// server is doing, then the silence. Before PostgreSQL 17 a batch counts as many times as it has statements on the way. Not
+// bounded is a process that stops in the middle of CopyFrom, as the server heeds none of these while it waits for data; and, where
+// the server has no tcp_user_timeout (not Linux, or a Unix socket), one that stops in the middle of reading a result larger than
+// the buffers on the way. Then pg_terminate_backend frees the fence.
 //
 // An attempt that ended with 40001 or 40P01, a serialization failure or a deadlock, in any of its parts, is made again from the
 // start, after a random pause that grows (10 ms to 1 s at most), up to RunOptions.Attempts. Nothing else is tried again: not a
@@ -107,6 +110,9 @@ func (f Fence) Run(ctx context.Context, db Beginner, token Token, options RunOpt
 func (f Fence) attempt(ctx context.Context, db Beginner, token Token, options RunOptions, work func(ctx context.Context, tx pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, options.Timeout)
 	defer cancel()
+	if inTransaction(db) {
+		return f.explain(opRun, errors.New("the connection is in a transaction already"))
+	}
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: options.IsoLevel})
 	if err != nil {
 		return f.explain(opRun, fmt.Errorf("begin: %w", err))
@@ -130,6 +136,9 @@ func (f Fence) attempt(ctx context.Context, db Beginner, token Token, options Ru
 		return err
 	}
 	if err := work(ctx, tx); err != nil {
+		if ended(tx) {
+			return f.explain(opRun, fmt.Errorf("%w: %w", errEnded, err))
+		}
 		if sqlState(err) == stateStale {
 			return fmt.Errorf("%w: %w", ErrStale, err)
 		}
@@ -140,8 +149,13 @@ func (f Fence) attempt(ctx context.Context, db Beginner, token Token, options Ru
 
 // commit commits, and tells what is not committed from what is not known.
 func (f Fence) commit(ctx context.Context, tx pgx.Tx, token Token) error {
-	if tx.Conn() != nil && tx.Conn().IsClosed() {
+	switch {
+	case tx.Conn() != nil && tx.Conn().IsClosed():
 		return f.explain(opRun, errors.New("not committed: the connection is closed"))
+	case tx.Conn() != nil && tx.Conn().PgConn().IsBusy():
+		return f.explain(opRun, errors.New("not committed: work left a result open; read or close it"))
+	case ended(tx):
+		return f.explain(opRun, fmt.Errorf("%w: %w", errEnded, pgx.ErrTxClosed))
 	}
 	if err := ctx.Err(); err != nil {
 		return f.explain(opRun, fmt.Errorf("not committed: %w", err))
@@ -159,13 +173,32 @@ func (f Fence) commit(ctx context.Context, tx pgx.Tx, token Token) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, pgx.ErrTxClosed):
-		return f.explain(opRun, fmt.Errorf("work ended the transaction itself: %w", err))
+		return f.explain(opRun, fmt.Errorf("%w: %w", errEnded, err))
 	case !notCommitted(err):
 		return &UnknownError{Name: f.Name, Token: token, Err: err}
 	case sqlState(err) == stateStale: // a deferred trigger wrote to a guarded table
 		return fmt.Errorf("%w: %w", ErrStale, err)
 	}
 	return f.explain(opRun, fmt.Errorf("not committed: %w", err))
+}
+
+// errEnded is work that committed or rolled back by itself: what is in the database is its own affair, and running it again
+// would be too.
+var errEnded = errors.New("work ended the transaction itself")
+
+// ended tells whether the transaction is over on the server.
+func ended(tx pgx.Tx) bool {
+	conn := tx.Conn()
+	return conn != nil && !conn.IsClosed() && !conn.PgConn().IsBusy() && conn.PgConn().TxStatus() == 'I'
+}
+
+// inTransaction tells whether a single connection that was given has a transaction open: ours would not be one.
+func inTransaction(db Beginner) bool {
+	if pooled, ok := db.(interface{ Conn() *pgx.Conn }); ok {
+		db = pooled.Conn()
+	}
+	conn, ok := db.(interface{ PgConn() *pgconn.PgConn })
+	return ok && conn.PgConn().TxStatus() != 'I'
 }
 
 // The SQLSTATEs that make a difference here.
@@ -192,7 +225,7 @@ func notCommitted(err error) bool {
 // again tells whether the transaction can be expected to succeed from the start.
 func again(err error) bool {
 	var unknown *UnknownError
-	if errors.As(err, &unknown) {
+	if errors.As(err, &unknown) || errors.Is(err, errEnded) {
 		return false
 	}
 	state := sqlState(err)

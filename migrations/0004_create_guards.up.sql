@@ -59,6 +59,11 @@ BEGIN
             state := 'LH002';
             message := concat(refused, 'token ', declared, ' for "', fence, '" is stale: the fence is at ', actual);
             hint := 'Roll back and do not try again with this token: somebody else was granted the name.';
+        WHEN actual = declared THEN
+            -- It was made between the two looks, and is not locked.
+            state := '40001';
+            message := concat(refused, 'the fence "', fence, '" was made while it was looked at');
+            hint := 'Run the transaction again.';
         WHEN actual IS NULL THEN
             state := 'LH003';
             message := concat(refused, 'there is no fence "', fence, '"');
@@ -85,6 +90,7 @@ DECLARE
     every record;
     present record;
     above regclass;
+    below regclass;
     standby "char";
     declared text := concat(to_json(%2$L || fence), ': ');
 BEGIN
@@ -108,20 +114,30 @@ BEGIN
 
     -- Writers that have begun are waited for, and no partition or child is added meanwhile.
     EXECUTE format('LOCK TABLE %%s IN SHARE ROW EXCLUSIVE MODE', target);
-    SELECT CAST(i.inhparent AS regclass) INTO above
-    FROM pg_inherits AS i
-    WHERE i.inhrelid = target
+    -- A child may have more parents than the one that led to it.
+    WITH RECURSIVE family AS (
+        SELECT CAST(target AS oid) AS relid
+        UNION
+        SELECT i.inhrelid
+        FROM family AS f
+        JOIN pg_inherits AS i ON i.inhparent = f.relid
+    )
+    SELECT CAST(i.inhrelid AS regclass), CAST(i.inhparent AS regclass) INTO below, above
+    FROM family AS f
+    JOIN pg_inherits AS i ON i.inhrelid = f.relid
+    WHERE i.inhparent NOT IN (SELECT m.relid FROM family AS m)
         AND NOT EXISTS (
             SELECT
             FROM pg_trigger AS t
             WHERE t.tgrelid = i.inhparent
                 AND t.tgname = 'pglock_guard'
                 AND t.tgfoid = CAST(%3$L AS regproc)
-        );
+        )
+    LIMIT 1;
     IF above IS NOT NULL THEN
         RAISE EXCEPTION USING
             ERRCODE = 'wrong_object_type',
-            MESSAGE = concat('pglock_guard_table: ', target, ' is a partition or child of ', above, ', which is not guarded'),
+            MESSAGE = concat('pglock_guard_table: ', below, ' is a partition or child of ', above, ', which is not guarded'),
             DETAIL = 'A statement that names the parent fires the triggers of the parent only.',
             HINT = concat('Guard ', above, ': that guards its partitions and children too.');
     END IF;
@@ -143,7 +159,7 @@ BEGIN
     LOOP
         SELECT
             convert_from(substring(t.tgargs FROM 1 FOR octet_length(t.tgargs) - 1), getdatabaseencoding()) AS fence,
-            t.tgtype = 62 AND t.tgqual IS NULL AND t.tgenabled IN ('O', 'A') AS whole
+            t.tgtype = 62 AND t.tgqual IS NULL AND t.tgattr = '' AND t.tgenabled IN ('O', 'A') AS whole
         INTO present
         FROM pg_trigger AS t
         WHERE t.tgrelid = every.relation
@@ -221,7 +237,7 @@ WITH RECURSIVE guards AS (
     SELECT
         t.tgrelid,
         convert_from(substring(t.tgargs FROM 1 FOR octet_length(t.tgargs) - 1), getdatabaseencoding()) AS fence,
-        t.tgtype = 62 AND t.tgqual IS NULL AS whole,
+        t.tgtype = 62 AND t.tgqual IS NULL AND t.tgattr = '' AS whole,
         t.tgenabled IN ('O', 'A') AS enabled
     FROM pg_trigger AS t
     WHERE t.tgfoid = 'pglock_check_guard'::regproc

@@ -17,8 +17,11 @@ BEGIN
         home, pinned, format($check$
 DECLARE
     passed jsonb := coalesce(CAST(nullif(current_setting('pglock.passed', true), '') AS jsonb), '{}');
-    versions jsonb[] := '{}';
-    version jsonb;
+    version record;
+    key text;
+    keys text[] := '{}';
+    stamp bigint;
+    locked boolean;
     fence text;
     declared bigint;
     actual bigint;
@@ -27,20 +30,32 @@ DECLARE
     message text;
     hint text := 'Pass the fence of each row in this transaction before the write, outside of savepoints that are rolled back.';
 BEGIN
-    -- Under UPDATE the key may change: then the row is of two fences.
+    -- This runs as the owner of the library: no code of the table's types may. to_jsonb(row) calls their casts to json, and
+    -- jsonb_populate_record the CHECK of the column's domain. And the text of these types depends on no setting.
+    IF TG_LEVEL = 'ROW' THEN
+        PERFORM FROM pg_attribute AS a, pg_attribute AS b
+        WHERE a.attrelid = TG_RELID AND a.attname = TG_ARGV[1]
+            AND a.atttypid = ANY ('{text, varchar, smallint, integer, bigint, uuid}'::regtype[]) AND a.attgenerated = ''
+            AND b.attrelid = TG_RELID AND b.attname = TG_ARGV[2] AND b.atttypid = 'bigint'::regtype AND b.attgenerated = '';
+        IF NOT FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'LH001', MESSAGE = 'the columns of the guard were changed: guard again';
+        END IF;
+    END IF;
     IF TG_LEVEL = 'ROW' AND TG_OP <> 'INSERT' THEN
-        versions := versions || to_jsonb(OLD);
+        EXECUTE format('SELECT CAST(($1).%%1$I AS text), ($1).%%2$I', TG_ARGV[1], TG_ARGV[2]) INTO key, written USING OLD;
+        keys := keys || key;
     END IF;
     IF TG_LEVEL = 'ROW' AND TG_OP <> 'DELETE' THEN
-        versions := versions || to_jsonb(NEW);
+        EXECUTE format('SELECT CAST(($1).%%1$I AS text)', TG_ARGV[1]) INTO key USING NEW;
+        keys := keys || key;
     END IF;
     IF TG_LEVEL = 'STATEMENT' THEN
         state := 'LH001';
         message := 'no fence is that of all rows';
         hint := 'Take the guard off in the same transaction, or delete the rows.';
     END IF;
-    FOREACH version IN ARRAY versions LOOP
-        fence := TG_ARGV[0] || (version ->> TG_ARGV[1]);
+    FOREACH key IN ARRAY keys LOOP
+        fence := TG_ARGV[0] || key;
         declared := CAST(passed ->> (%2$L || fence) AS bigint);
         actual := NULL;
         SELECT f.token INTO actual
@@ -48,7 +63,9 @@ BEGIN
         WHERE f.name = fence
             AND f.token <= declared
         FOR SHARE;
-        IF actual IS NULL THEN
+        locked := FOUND;
+        IF NOT locked THEN
+            -- For the text only: what is not locked is no pass.
             SELECT f.token INTO actual FROM %1$I.job_fences AS f WHERE f.name = fence;
         END IF;
         CASE
@@ -61,6 +78,10 @@ BEGIN
             WHEN actual IS NULL OR actual < declared THEN
                 state := 'LH003';
                 message := concat('the fence "', fence, '" is ', coalesce('at ' || actual, 'missing'), ', not raised to token ', declared);
+            WHEN NOT locked AND actual = declared THEN
+                state := '40001';
+                message := concat('the fence "', fence, '" was made while it was looked at');
+                hint := 'Run the transaction again.';
             WHEN actual > declared THEN
                 state := 'LH002';
                 message := concat('token ', declared, ' for "', fence, '" is stale: the fence is at ', actual);
@@ -71,8 +92,8 @@ BEGIN
         EXIT WHEN state IS NOT NULL;
     END LOOP;
     IF state IS NULL AND TG_OP <> 'INSERT' THEN
-        written := CAST(versions[1] ->> TG_ARGV[2] AS bigint);
-        declared := CAST(passed ->> (%2$L || TG_ARGV[0] || (versions[1] ->> TG_ARGV[1])) AS bigint);
+        stamp := declared;
+        declared := CAST(passed ->> (%2$L || TG_ARGV[0] || keys[1]) AS bigint);
         IF written > declared THEN
             state := 'LH002';
             message := concat('token ', declared, ' is stale: the row was written with ', written);
@@ -92,7 +113,7 @@ BEGIN
         RETURN OLD;
     END IF;
     -- Stamped here, so that no statement has to think of it.
-    RETURN jsonb_populate_record(NEW, jsonb_build_object(TG_ARGV[2], declared));
+    RETURN jsonb_populate_record(NEW, jsonb_build_object(TG_ARGV[2], coalesce(stamp, declared)));
 END
 $check$, home, quote_ident(home) || '.'));
 
