@@ -143,7 +143,8 @@ func (c *Client) start() bool {
 // request timeout; what could not be released by then expires by itself. Leases that were lost are no error. The second
 // call returns nil.
 //
-// End the work first: Close cancels the contexts of its leases.
+// End the work first: Close cancels the contexts of its leases. Close the pool after it, not before: what is held then could not be
+// released, and would be in the way for its TTL.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.closed

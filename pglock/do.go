@@ -19,6 +19,9 @@ type Work = func(ctx context.Context, lease *Lease) error
 // work returned nil: what work did outside the fence may have been done twice. A release that could not be confirmed is
 // logged, because the work is done and the lease expires by itself.
 func (c *Client) Do(ctx context.Context, name string, work Work) error {
+	if work == nil {
+		return errNoWork
+	}
 	lease, err := c.Acquire(ctx, name)
 	if err != nil {
 		return err
@@ -29,6 +32,9 @@ func (c *Client) Do(ctx context.Context, name string, work Work) error {
 // TryDo is [Client.Do] for work that is skipped if somebody else is at it: it asks once, like [Client.TryAcquire], and the error then
 // matches [ErrNotAcquired].
 func (c *Client) TryDo(ctx context.Context, name string, work Work) error {
+	if work == nil {
+		return errNoWork
+	}
 	lease, err := c.TryAcquire(ctx, name)
 	if err != nil {
 		return err
@@ -52,3 +58,6 @@ func (c *Client) do(ctx context.Context, lease *Lease, work Work) (err error) {
 	}()
 	return work(working, lease)
 }
+
+// errNoWork is nothing to do, found before anything is asked.
+var errNoWork = errors.New("pglock: no work given")

@@ -59,7 +59,7 @@
 //
 // Tokens rise through a crash, a failover that loses the last grants, and a restore into another cluster: their upper half is an
 // epoch of the cluster and its timeline, read by the granting statement. What has the same identifier and the same timeline
-// cannot be told apart: clones of one backup, two standbys promoted one after the other without a shared WAL archive, an
+// cannot be told apart: clones of one data directory, two standbys promoted one after the other without a shared WAL archive, an
 // older state put back into the same cluster. There, and where a managed service hides both (said in the log), tokens can
 // repeat until an operator runs pglock epoch raise, see [Client.RaiseEpoch]. The lease itself does not survive a failover that lost its last
 // renewal: the new primary may grant it earlier than the old holder believes. The fence does not care.

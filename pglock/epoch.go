@@ -30,11 +30,11 @@ func (c *Client) RaiseEpoch(ctx context.Context) (Raise, error) {
 		var rows []Raise
 		err = c.withPool(ctx, func(conn *pgx.Conn) error {
 			rows, err = query(ctx, c, conn, pgx.RowToStructByPos[Raise], s.raise)
-			return err
+			return explain(c.config.Schema, err)
 		})
 		if err == nil {
 			return rows[0], nil
 		}
 	}
-	return Raise{}, fmt.Errorf("pglock: raise the epoch: %w", explain(c.config.Schema, err))
+	return Raise{}, fmt.Errorf("pglock: raise the epoch: %w", err)
 }

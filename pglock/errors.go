@@ -26,7 +26,7 @@ var (
 	// ErrReleased is the cause of a lease's context after its own release.
 	ErrReleased = errors.New("pglock: lease released")
 
-	// ErrNotMigrated is returned when the tables are missing or older than this library.
+	// ErrNotMigrated is returned when the tables are missing, or too old for leases.
 	ErrNotMigrated = errors.New("pglock: schema not migrated")
 
 	// ErrClosed is returned by a client after [Client.Close].
@@ -54,7 +54,7 @@ func (e *HeldError) Error() string {
 			e.TimeLeft.Round(time.Millisecond))
 	}
 	if len(e.Blockers) == 0 {
-		return fmt.Sprintf("pglock: %q is busy: another attempt, or a fenced transaction of an earlier holder, is under way",
+		return fmt.Sprintf("pglock: %q is busy, and nobody may have it: another attempt, or a fenced transaction of an earlier holder, is under way; ask again",
 			e.Name)
 	}
 	pids := strings.Trim(fmt.Sprint(e.Blockers), "[]")

@@ -336,7 +336,8 @@ func TestDo_RunsUnderAGrantAndReleases(t *testing.T) {
 		err := c.Do(ctx, "n", func(ctx context.Context, l *pglock.Lease) error {
 			require.Equal(t, "value", ctx.Value(key{}))
 			require.True(t, value[bool](t, in, "SELECT expires_at > clock_timestamp() FROM %s.pglock_leases"))
-			require.ErrorIs(t, c.TryDo(ctx, "n", nil), pglock.ErrNotAcquired)
+			require.ErrorIs(t, c.TryDo(ctx, "n", func(context.Context, *pglock.Lease) error { return nil }), pglock.ErrNotAcquired)
+			require.ErrorContains(t, c.TryDo(ctx, "n", nil), "no work given")
 			return want
 		})
 		require.Equal(t, want, err)

@@ -46,6 +46,8 @@ func (d *database) db(env environment) migrations.DB {
 // limited bounds ctx by -timeout. The cause is told apart from an interruption.
 func (d *database) limited(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	switch {
+	case d.schema == "":
+		return nil, nil, &usageError{reason: "-schema is empty; leave the flag out for " + migrations.DefaultSchema}
 	case d.timeout < 0:
 		return nil, nil, &usageError{reason: fmt.Sprintf("-timeout %s: must not be negative", d.timeout)}
 	case d.timeout == 0:

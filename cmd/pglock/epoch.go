@@ -14,7 +14,7 @@ import (
 func epoch() group {
 	return group{
 		name:    "epoch",
-		summary: "Lifts all tokens after what nothing can detect.",
+		summary: "Raises all tokens after a clone or a restore that PostgreSQL does not show.",
 		members: []member{
 			epochRaise(),
 		},
@@ -25,11 +25,12 @@ func epoch() group {
 func epochRaise() command {
 	return command{
 		name:    "raise",
-		summary: "Revokes every lease and lifts every later token above all in use.",
-		notes: `For two clones of one backup that were both written to, or after a failover that lost the last grants on a server
-that does not tell its timeline. Run it on the database that goes on. All other failovers, restores and
-cut-overs need nothing. Every holder is told that its lease was revoked, and is refused by its fence. Say -yes.
-Prints what was done.
+		summary: "Revokes every lease and raises every later token above all in use.",
+		notes: `For what has the same identifier and timeline: two clones of one data directory that were both written to; a standby
+promoted without having followed the last primary, with no WAL archive in common; an older state put back into
+the same cluster. And after a failover that lost grants on a server that does not tell its timeline. Run it on the
+database that goes on, and again if a failover loses it. Other failovers, restores and cut-overs need nothing.
+Every holder is told that its lease was revoked, and is refused by its fence. Say -yes. Prints what was done.
 `,
 		setup: func(flags *flag.FlagSet) action {
 			database := databaseFlags(flags)
@@ -56,7 +57,7 @@ Prints what was done.
 				if err := errors.Join(err, client.Close(ctx)); err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(env.stdout, "base %d: revoked %d, raised %d\n", raised.Base, raised.Leases, raised.Fences)
+				_, err = fmt.Fprintf(env.stdout, "leases revoked: %d, fences raised: %d; tokens are now above %d\n", raised.Leases, raised.Fences, raised.Base<<32)
 				return err
 			}
 		},

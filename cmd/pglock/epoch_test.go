@@ -25,7 +25,7 @@ func TestEpoch_RaiseRevokesEveryLease(t *testing.T) {
 	require.Contains(t, stderr, "-yes")
 	require.NoError(t, lease.Err())
 
-	require.Equal(t, "base 1024: revoked 1, raised 1\n", mustRun(t, env, "epoch", "raise", "-schema", schema, "-yes"))
+	require.Equal(t, "leases revoked: 1, fences raised: 1; tokens are now above 4398046511104\n", mustRun(t, env, "epoch", "raise", "-schema", schema, "-yes"))
 	<-lease.Context().Done()
 	require.ErrorIs(t, lease.Err(), pglock.ErrLost)
 	next, err := client.TryAcquire(t.Context(), "n")

@@ -26,7 +26,7 @@ func TestMigrate_UpVersionDown(t *testing.T) {
 	code, stdout, stderr := pglockRun(t, env, "migrate", "version", "-schema", schema)
 	require.Equal(t, 3, code)
 	require.Equal(t, "0\n", stdout)
-	require.Contains(t, stderr, `run "pglock migrate up"`)
+	require.Contains(t, stderr, `run "pglock migrate up -schema `)
 
 	require.Equal(t, "2\n", mustRun(t, env, "migrate", "up", "-schema", schema, "-to", "2"))
 	code, stdout, _ = pglockRun(t, env, "migrate", "version", "-schema", schema)

@@ -33,7 +33,7 @@ func migrateVersion() command {
 				if status.Dirty {
 					fmt.Fprintf(env.stderr, "pglock: version %d is dirty: another tool was in the middle of it, or still is\n", status.Version)
 				}
-				fmt.Fprintf(env.stderr, "pglock: schema %q needs version %d: run \"pglock migrate up\"\n", database.schema, migrations.Newest)
+				fmt.Fprintf(env.stderr, "pglock: schema %q needs version %d: run \"pglock migrate up -schema %s\"\n", database.schema, migrations.Newest, shellQuote(database.schema))
 				return errPending
 			}
 		},

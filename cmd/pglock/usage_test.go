@@ -73,3 +73,13 @@ func TestPglock_BadSchemaIsRefusedWithoutADatabase(t *testing.T) {
 		require.Contains(t, stderr, `schema "$user": means the current user`)
 	}
 }
+
+// TestPglock_EmptySchemaIsRefused: -schema "$UNSET" in a script must not mean the default.
+func TestPglock_EmptySchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{{"migrate", "down", "-yes"}, {"migrate", "up"}, {"epoch", "raise", "-yes"}} {
+		code, _, stderr := pglockRun(t, nil, append(words, "-schema", "")...)
+		require.Equal(t, 2, code)
+		require.Contains(t, stderr, "-schema is empty")
+	}
+}

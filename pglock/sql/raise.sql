@@ -1,6 +1,7 @@
 -- Raise: lift every token that this cluster grants from now on above every token in use, and refuse all that was granted.
--- For an operator, after what nothing can detect: two clones of one backup that were both written to, or a failover that
--- lost the last grants on a server that does not tell its timeline. A raise counts once the standby has it.
+-- For an operator, after what nothing can detect: two clones of one data directory that were both written to, a standby
+-- promoted without having followed the last primary, an older state put back into the same cluster, or a failover that lost
+-- grants on a server that does not tell its timeline. A raise counts once the standby has it.
 --
 -- No parameters. One row: the new base, how many leases were freed, how many fences were raised. A live holder is told that
 -- its lease was revoked, and its fenced writes are refused from the commit on.
