@@ -78,8 +78,8 @@ func (g *guarded) problem(t testing.TB, tx pgx.Tx, table string) string {
 	return "not listed"
 }
 
-// TestGuard_LaterPartitionsAreListedAndGuardedByTheNextCall: until then they refuse what has declared nothing, but for TRUNCATE; children
-// by inheritance refuse nothing.
+// TestGuard_LaterPartitionsAreListedAndGuardedByTheNextCall: until then they refuse row by row, but for TRUNCATE; children by
+// inheritance refuse nothing.
 func TestGuard_LaterPartitionsAreListedAndGuardedByTheNextCall(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
@@ -111,6 +111,9 @@ func TestGuard_LaterPartitionsAreListedAndGuardedByTheNextCall(t *testing.T) {
 		}
 	}
 	check()
+	for text, code := range map[string]string{"INSERT INTO months_3 VALUES (3, 'x')": "LH002", "INSERT INTO months VALUES (3, 'x')": "LH002"} {
+		g.try(t, "stale "+text, text, func(ctx context.Context, tx pgx.Tx) error { return declare(ctx, tx, g.fence, 1) }, code)
+	}
 	for range 2 {
 		for _, table := range []string{"months", "parents"} {
 			g.tx(t, g.conn, func(tx pgx.Tx) error { return g.fence.GuardTx(within(t), tx, table) })

@@ -92,7 +92,6 @@ DECLARE
     above regclass;
     below regclass;
     standby "char";
-    declared text := concat(to_json(%2$L || fence), ': ');
 BEGIN
     IF target IS NULL OR fence IS NULL OR octet_length(fence) NOT BETWEEN 1 AND 255 THEN
         RAISE EXCEPTION USING
@@ -182,18 +181,15 @@ BEGIN
         END IF;
 
         -- The only trigger that a partition inherits is one for each row. It stands by for partitions that are added later, and is
-        -- switched off where the guard itself is. Its condition is what a row costs; it calls the function where the transaction
-        -- has not passed the fence.
+        -- switched off where the guard itself is.
         SELECT t.tgenabled INTO standby
         FROM pg_trigger AS t
         WHERE t.tgrelid = every.relation
             AND t.tgname = 'pglock_guard_later';
         IF every.relkind = 'p' AND standby IS NULL THEN
             EXECUTE format(
-                'CREATE TRIGGER pglock_guard_later AFTER INSERT OR UPDATE OR DELETE ON %%s FOR EACH ROW '
-                    'WHEN (coalesce(strpos(current_setting(''pglock.passed'', true), %%L), 0) = 0) '
-                    'EXECUTE FUNCTION %%s(%%L)',
-                every.relation, declared, %3$L, fence);
+                'CREATE TRIGGER pglock_guard_later AFTER INSERT OR UPDATE OR DELETE ON %%s FOR EACH ROW EXECUTE FUNCTION %%s(%%L)',
+                every.relation, %3$L, fence);
         ELSIF every.relkind = 'r' AND standby <> 'D' THEN
             EXECUTE format('ALTER TABLE %%s DISABLE TRIGGER pglock_guard_later', every.relation);
         END IF;
