@@ -143,8 +143,8 @@ func (c *Client) start() bool {
 // request timeout; what could not be released by then expires by itself. Leases that were lost are no error. The second
 // call returns nil.
 //
-// End the work first: Close cancels the contexts of its leases. Close the pool after it, not before: what is held then could not be
-// released, and would be in the way for its TTL.
+// End the work first: Close cancels the contexts of its leases. Close the pool after it: with a closed pool each release
+// is an error, and is left to the client's own connection.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.closed

@@ -209,3 +209,17 @@ func contains(s string, parts ...string) bool {
 	}
 	return true
 }
+
+// The classic wrong order of defers: each release says that the pool was closed, and the row is free all the same.
+func TestClient_CloseAfterThePoolFreesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	pool, err := pgxpool.New(t.Context(), in.dsn)
+	require.NoError(t, err)
+	c, err := pglock.New(pool, pglock.Config{Schema: in.schema})
+	require.NoError(t, err)
+	take(t, c, "n")
+	pool.Close()
+	require.ErrorContains(t, c.Close(t.Context()), "closed pool")
+	require.True(t, value[bool](t, in, "SELECT expires_at IS NULL FROM %s.pglock_leases"))
+}

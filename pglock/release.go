@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/puddle/v2"
 )
 
 // free ends a term in the database, within ctx. It is called once for a lease.
@@ -31,8 +30,6 @@ func (c *Client) free(ctx context.Context, l *Lease) error {
 		return lost
 	case errors.Is(err, ErrLost):
 		return err
-	case errors.Is(err, puddle.ErrClosedPool):
-		return fmt.Errorf("pglock: release %q: not released, it expires by itself: the pool was closed before the client: %w", l.name, err)
 	case err != nil:
 		c.reaper.add(l.name, l.holder, true)
 		return fmt.Errorf("pglock: release %q: not known, goes on in the background: %w", l.name, explain(c.config.Schema, err))
