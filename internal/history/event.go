@@ -12,15 +12,37 @@ const (
 
 // Kinds that a process notes.
 const (
-	KindClock   Kind = "clock"   // the database's clock said At, between From and To
-	KindGranted Kind = "granted" // a client was handed a lease
-	KindTrusts  Kind = "trusts"  // a client was asked between From and To and trusted its lease for Left
-	KindEnded   Kind = "ended"   // a client's term was over: released, lost or crashed, as Text says
-	KindWrote   Kind = "wrote"   // the commit of a fenced transaction was confirmed
-	KindRefused Kind = "refused" // a fenced transaction was refused as stale and rolled back
-	KindUnknown Kind = "unknown" // a fenced transaction's commit was sent and not answered
-	KindFault   Kind = "fault"   // something was broken on purpose, as Text says
-	KindNote    Kind = "note"    // for the reader
+	KindClock    Kind = "clock"    // the database's clock said At, between From and To
+	KindAnswer   Kind = "answer"   // an acquire, asked at From and answered at To: Token or Seen, and Text
+	KindGranted  Kind = "granted"  // a client was handed a lease
+	KindTrusts   Kind = "trusts"   // a client was asked between From and To and trusted its lease for Left
+	KindReleased Kind = "released" // a release, asked at From and answered at To: Token, and Text
+	KindEnded    Kind = "ended"    // a client's term was over: released, lost or crashed, as Text says
+	KindWrote    Kind = "wrote"    // the commit of a fenced transaction was confirmed
+	KindRefused  Kind = "refused"  // a fenced transaction was refused as stale and rolled back
+	KindUnknown  Kind = "unknown"  // a fenced transaction's commit was sent and not answered
+	KindFault    Kind = "fault"    // something was broken on purpose, as Text says
+	KindStep     Kind = "step"     // the database's clock was set by Left µs somewhere between From and To
+	KindNote     Kind = "note"     // for the reader
+
+	// The end of a run. Calm: the faults have ended at To; within Left µs every name must have been granted again.
+	// Candidate: a client stands for a name after that. Stood: it was granted it between From and To, and released it.
+	KindCalm      Kind = "calm"
+	KindCandidate Kind = "candidate"
+	KindStood     Kind = "stood"
+)
+
+// What an answer or a release says in Text, with or without more behind it.
+const (
+	AnswerGranted = "granted"
+	AnswerHeld    = "held"    // somebody else has it, under the token in Seen
+	AnswerBusy    = "busy"    // not known who has it
+	AnswerGaveUp  = "gave up" // the context ended; Seen is the last holder that was named, if any was
+	AnswerUnknown = "unknown" // the database could not be asked, or did not answer
+
+	ReleaseDone    = "released"
+	ReleaseLost    = "lost"
+	ReleaseUnknown = "unknown"
 )
 
 // An Event is one line of a history. Which fields are set depends on the kind.
@@ -34,18 +56,20 @@ type Event struct {
 	Seq     int64  `json:"seq,omitempty"`
 	At      int64  `json:"at,omitempty"`      // the database's clock
 	Started int64  `json:"started,omitempty"` // the database's clock when the statement arrived
+	Up      int64  `json:"up,omitempty"`      // the machine's clock when it was recorded, in steps of 10 ms; 0: not known
 	Xid     int64  `json:"xid,omitempty"`     // the transaction
 	By      string `json:"by,omitempty"`      // application_name of the session: the client that did it
 	Old     *Row   `json:"old,omitempty"`
 	New     *Row   `json:"new,omitempty"`
 	Fence   int64  `json:"fence,omitempty"` // of a write: the fence as read at its commit
 
-	// Process and Client say who noted it. Clocks of two processes have nothing to do with each other.
+	// Process and Client say who noted it. From and To are the machine's clock, one for all processes.
 	Process string `json:"process,omitempty"`
 	Client  string `json:"client,omitempty"`
-	From    int64  `json:"from,omitempty"` // the process's clock before
+	From    int64  `json:"from,omitempty"` // the machine's clock before
 	To      int64  `json:"to,omitempty"`   // and after
-	Left    int64  `json:"left,omitempty"` // how long the lease is trusted
+	Left    int64  `json:"left,omitempty"` // how long the lease is trusted; of a step: by how much
+	Seen    int64  `json:"seen,omitempty"` // the token of the holder that an answer names
 	Text    string `json:"text,omitempty"`
 }
 

@@ -45,7 +45,10 @@ func Read(r io.Reader) ([]Event, error) {
 // validate refuses an event that the rules would read wrongly.
 func (e Event) validate() error {
 	database := []Kind{KindLease, KindFence, KindWrite}
-	process := []Kind{KindClock, KindGranted, KindTrusts, KindEnded, KindWrote, KindRefused, KindUnknown, KindFault, KindNote}
+	process := []Kind{
+		KindClock, KindAnswer, KindGranted, KindTrusts, KindReleased, KindEnded, KindWrote, KindRefused, KindUnknown,
+		KindFault, KindStep, KindNote, KindCalm, KindCandidate, KindStood,
+	}
 	switch {
 	case !slices.Contains(database, e.Kind) && !slices.Contains(process, e.Kind):
 		return fmt.Errorf("kind %q is not known", e.Kind)
