@@ -23,6 +23,7 @@ const (
 	KindUnknown  Kind = "unknown"  // a fenced transaction's commit was sent and not answered
 	KindFault    Kind = "fault"    // something was broken on purpose, as Text says
 	KindStep     Kind = "step"     // the database's clock was set by Left µs somewhere between From and To
+	KindCrash    Kind = "crash"    // the server crashed or was replaced between From and To: see CrashLossy
 	KindNote     Kind = "note"     // for the reader
 
 	// The end of a run. Calm: the faults have ended at To; within Left µs every name must have been granted again.
@@ -43,6 +44,10 @@ const (
 	ReleaseDone    = "released"
 	ReleaseLost    = "lost"
 	ReleaseUnknown = "unknown"
+
+	// CrashLossy is the Text of a crash that may have forgotten confirmed commits, as an asynchronous failover does. Any other
+	// crash may have forgotten commits that did not wait for the disk: releases.
+	CrashLossy = "lossy"
 )
 
 // An Event is one line of a history. Which fields are set depends on the kind.
@@ -66,10 +71,11 @@ type Event struct {
 	// Process and Client say who noted it. From and To are the machine's clock, one for all processes.
 	Process string `json:"process,omitempty"`
 	Client  string `json:"client,omitempty"`
-	From    int64  `json:"from,omitempty"` // the machine's clock before
-	To      int64  `json:"to,omitempty"`   // and after
-	Left    int64  `json:"left,omitempty"` // how long the lease is trusted; of a step: by how much
-	Seen    int64  `json:"seen,omitempty"` // the token of the holder that an answer names
+	From    int64  `json:"from,omitempty"`   // the machine's clock before
+	To      int64  `json:"to,omitempty"`     // and after
+	Left    int64  `json:"left,omitempty"`   // how long the lease is trusted; of a step: by how much
+	Margin  int64  `json:"margin,omitempty"` // how much earlier than it must the client ends its trust
+	Seen    int64  `json:"seen,omitempty"`   // the token of the holder that an answer names
 	Text    string `json:"text,omitempty"`
 }
 

@@ -47,7 +47,7 @@ func (e Event) validate() error {
 	database := []Kind{KindLease, KindFence, KindWrite}
 	process := []Kind{
 		KindClock, KindAnswer, KindGranted, KindTrusts, KindReleased, KindEnded, KindWrote, KindRefused, KindUnknown,
-		KindFault, KindStep, KindNote, KindCalm, KindCandidate, KindStood,
+		KindFault, KindStep, KindCrash, KindNote, KindCalm, KindCandidate, KindStood,
 	}
 	switch {
 	case !slices.Contains(database, e.Kind) && !slices.Contains(process, e.Kind):
