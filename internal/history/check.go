@@ -25,74 +25,123 @@ type rule struct {
 
 // Names of the rules.
 const (
+	RuleRecord       = "the record is whole"
 	RuleTokensRise   = "tokens rise"
 	RuleNoOverlap    = "terms do not overlap"
 	RuleWritesInTurn = "writes are in token order"
 	RuleGrantFences  = "a grant raises the fence"
 	RuleNoRevival    = "a term that is over stays over"
 	RuleOwnRows      = "only the holder renews and releases"
+	RuleHanded       = "only what was handed out is renewed"
 	RuleTrust        = "trust ends before the term"
 	RuleConfirmed    = "what was confirmed is there"
+	RuleLinearizable = "answers fit one order"
+	RuleLiveness     = "everybody has a turn after the faults"
 )
 
 var rules = []rule{
+	{RuleRecord, recordIsWhole},
 	{RuleTokensRise, tokensRise},
 	{RuleNoOverlap, termsDoNotOverlap},
 	{RuleWritesInTurn, writesInTurn},
 	{RuleGrantFences, grantsFence},
 	{RuleNoRevival, noRevival},
 	{RuleOwnRows, ownRows},
+	{RuleHanded, handedIsRenewed},
 	{RuleTrust, trustWithinTerm},
 	{RuleConfirmed, confirmedIsThere},
+	{RuleLinearizable, linearizable},
+	{RuleLiveness, everybodyHasATurn},
 }
 
-// Check returns every violation that the rules find, in the order of the rules.
+// enough is how many violations of one rule are listed. A history that breaks a promise all the time needs no longer list.
+const enough = 100
+
+// Check returns the violations that the rules find, in the order of the rules, the first hundred of each.
 func Check(events []Event) []Violation {
 	t := newTrial(events)
+	var all []Violation
 	for _, r := range rules {
-		t.rule = r.name
+		t.rule, t.found = r.name, nil
 		r.judge(t)
+		if more := len(t.found) - enough; more > 0 {
+			t.found = t.found[:enough]
+			t.reportName("", nil, "and %d more", more)
+		}
+		all = append(all, t.found...)
 	}
-	return t.found
+	return all
 }
 
 // A trial is a history made ready for the rules, and what they have found.
 type trial struct {
-	names    []string           // each once, sorted
+	names    []string           // of the database's events, each once, sorted
 	database map[string][]Event // by name, in the order of Seq
-	noted    []Event            // what processes noted, by process and time
-	clocks   map[string]clock   // by process
+	noted    []Event            // what processes noted, by time
+	terms    map[holding]*term
+	holdings []holding // of the terms, by name and token
+	longest  int64     // TTL in the record
+	clock    Clock
+	since    map[int64]int64 // by Seq: a row was not written before, on the machine's clock
+	crashes  []Event
 
 	rule  string
 	found []Violation
 }
 
 func newTrial(events []Event) *trial {
-	t := &trial{database: map[string][]Event{}, clocks: clocksOf(events)}
+	t := &trial{database: map[string][]Event{}, clock: NewClock(events)}
 	for _, e := range events {
-		if e.Seq > 0 {
+		switch {
+		case e.Seq > 0:
 			t.database[e.Name] = append(t.database[e.Name], e)
 			t.names = append(t.names, e.Name)
-		} else {
+		case e.Kind == KindCrash:
+			t.crashes = append(t.crashes, e)
+			fallthrough
+		default:
 			t.noted = append(t.noted, e)
 		}
 	}
 	slices.Sort(t.names)
 	t.names = slices.Compact(t.names)
 	for _, list := range t.database {
-		slices.SortFunc(list, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
+		slices.SortStableFunc(list, func(a, b Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
 	slices.SortStableFunc(t.noted, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.From, b.From))
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Process, b.Process))
+	})
+	t.since = t.notBefore()
+	t.terms = t.findTerms()
+	for k, term := range t.terms {
+		t.holdings = append(t.holdings, k)
+		for _, v := range term.versions {
+			t.longest = max(t.longest, *v.New.Expires-v.New.Renewed)
+		}
+	}
+	slices.SortFunc(t.holdings, func(a, b holding) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.token, b.token))
 	})
 	return t
 }
 
 // report notes a violation that the events show.
 func (t *trial) report(events []Event, format string, args ...any) {
-	v := Violation{Rule: t.rule, Text: fmt.Sprintf(format, args...), Events: events}
+	name := ""
 	if len(events) > 0 {
-		v.Name = events[len(events)-1].Name
+		name = events[len(events)-1].Name
 	}
-	t.found = append(t.found, v)
+	t.reportName(name, events, format, args...)
+}
+
+// reportName is report where no event has the name.
+func (t *trial) reportName(name string, events []Event, format string, args ...any) {
+	t.found = append(t.found, Violation{Rule: t.rule, Name: name, Text: fmt.Sprintf(format, args...), Events: events})
+}
+
+// crashed tells whether the server may have forgotten something between two times, confirmed commits if lossy is asked for.
+func (t *trial) crashed(from, to int64, lossy bool) bool {
+	return slices.ContainsFunc(t.crashes, func(c Event) bool {
+		return c.To >= from && c.From <= to && (!lossy || c.Text == CrashLossy)
+	})
 }

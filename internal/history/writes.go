@@ -1,14 +1,22 @@
 package history
 
 // writesInTurn: a fenced write commits only if its token is not below the fence at its commit, not below a token that was
-// granted before, and not below that of a write committed before (invariant I3; design, fence checks).
+// granted before, and not below that of a write committed before; and no token passes that was never granted (invariant I3;
+// design, fence checks). No clock is involved.
 //
 // The number of a write is drawn at its commit, while it holds the lock on the fence; a grant draws its number
 // under the same lock. So the order of the numbers is the order of commits, unless a check does not hold its lock,
 // which is what this rule is to find.
 func writesInTurn(t *trial) {
+	handed := map[holding]bool{} // also by a grant that a failover forgot
+	for _, e := range t.noted {
+		if e.Kind == KindGranted || e.Kind == KindAnswer && e.Token > 0 {
+			handed[holding{e.Name, e.Token}] = true
+		}
+	}
 	for _, name := range t.names {
 		var granted, raised, written *Event
+		known := map[int64]bool{}
 		highest := func(e *Event, seen **Event, token int64) {
 			if *seen == nil || token > tokenOf(**seen) {
 				*seen = e
@@ -18,6 +26,7 @@ func writesInTurn(t *trial) {
 			switch {
 			case e.grants():
 				highest(&e, &granted, e.New.Token)
+				known[e.New.Token] = true
 			case e.Kind == KindFence:
 				highest(&e, &raised, e.Token)
 			case e.Kind == KindWrite:
@@ -30,6 +39,8 @@ func writesInTurn(t *trial) {
 					t.report([]Event{*granted, e}, "a write with token %d was committed after %d was granted", e.Token, granted.New.Token)
 				case written != nil && e.Token < written.Token:
 					t.report([]Event{*written, e}, "a write with token %d was committed after one with %d", e.Token, written.Token)
+				case granted != nil && !known[e.Token] && !handed[holding{name, e.Token}]:
+					t.report([]Event{*granted, e}, "a write with token %d was committed, which was never granted", e.Token)
 				}
 				highest(&e, &written, e.Token)
 			}
@@ -47,12 +58,7 @@ func tokenOf(e Event) int64 {
 // grantsFence: the transaction that grants raises the fence at least to the new token (invariant I3).
 func grantsFence(t *trial) {
 	for _, name := range t.names {
-		fence := map[int64]int64{} // by transaction
-		for _, e := range t.database[name] {
-			if e.Kind == KindFence {
-				fence[e.Xid] = e.Token
-			}
-		}
+		fence := raises(t.database[name])
 		highest := int64(0)
 		for _, e := range t.database[name] {
 			if e.Kind == KindFence {

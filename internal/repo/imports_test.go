@@ -19,6 +19,7 @@ var siblings = map[string][]string{
 	"fencing":    {},
 	"migrations": {},
 	"pglock":     {"fencing"},
+	"bench":      {"bench", "fencing", "internal", "migrations", "pglock"},
 	"cmd":        {"cmd", "fencing", "internal", "migrations", "pglock"},
 	"examples":   {"examples", "fencing", "internal", "migrations", "pglock"},
 	"internal":   {"fencing", "internal", "migrations", "pglock"},
@@ -34,6 +35,7 @@ var outside = []struct {
 	{"github.com/golang-migrate/migrate", []string{"cmd", "migrations"}, true},
 	{"github.com/testcontainers/testcontainers-go", []string{"internal"}, true},
 	{"github.com/fergusstrange/embedded-postgres", []string{"internal"}, true},
+	{"github.com/anishathalye/porcupine", []string{"internal"}, true},
 	{"github.com/stretchr/testify", []string{"internal"}, true},
 	{"go.uber.org/goleak", []string{"internal"}, true},
 }
