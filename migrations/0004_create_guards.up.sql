@@ -22,9 +22,9 @@ DECLARE
     pinned text := 'SET search_path = pg_catalog, pg_temp';
 BEGIN
     -- %1$I is the schema, %2$L the head of its keys in pglock.passed.
-    EXECUTE format(
+    EXECUTE pg_catalog.format(
         'CREATE OR REPLACE FUNCTION %I.pglock_check_guard() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER %s AS %L',
-        home, pinned, format($check$
+        home, pinned, pg_catalog.format($check$
 DECLARE
     fence text := TG_ARGV[0];
     passed text := current_setting('pglock.passed', true);
@@ -83,9 +83,9 @@ BEGIN
 END
 $check$, home, quote_ident(home) || '.'));
 
-    EXECUTE format(
+    EXECUTE pg_catalog.format(
         'CREATE OR REPLACE FUNCTION %I.pglock_guard_table(target regclass, fence text) RETURNS void LANGUAGE plpgsql %s AS %L',
-        home, pinned, format($guard$
+        home, pinned, pg_catalog.format($guard$
 DECLARE
     every record;
     present record;
@@ -158,7 +158,7 @@ BEGIN
     LOOP
         SELECT
             convert_from(substring(t.tgargs FROM 1 FOR octet_length(t.tgargs) - 1), getdatabaseencoding()) AS fence,
-            t.tgtype = 62 AND t.tgqual IS NULL AND t.tgattr = '' AND t.tgenabled IN ('O', 'A') AS whole
+            t.tgtype = 62 AND t.tgqual IS NULL AND t.tgattr::text = '' AND t.tgenabled IN ('O', 'A') AS whole
         INTO present
         FROM pg_trigger AS t
         WHERE t.tgrelid = every.relation
@@ -197,9 +197,9 @@ BEGIN
 END
 $guard$, quote_ident(home), quote_ident(home) || '.', quote_ident(home) || '.pglock_check_guard'));
 
-    EXECUTE format(
+    EXECUTE pg_catalog.format(
         'CREATE OR REPLACE FUNCTION %I.pglock_unguard_table(target regclass) RETURNS void LANGUAGE plpgsql %s AS %L',
-        home, pinned, format($unguard$
+        home, pinned, pg_catalog.format($unguard$
 DECLARE
     every record;
 BEGIN
@@ -224,7 +224,7 @@ BEGIN
 END
 $unguard$, quote_ident(home)));
 
-    EXECUTE format('REVOKE ALL ON FUNCTION %I.pglock_check_guard() FROM PUBLIC', home);
+    EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %I.pglock_check_guard() FROM PUBLIC', home);
 END
 $do$;
 
@@ -232,12 +232,12 @@ CREATE OR REPLACE VIEW pglock_guards AS
 WITH RECURSIVE guards AS (
     SELECT
         t.tgrelid,
-        convert_from(substring(t.tgargs FROM 1 FOR octet_length(t.tgargs) - 1), getdatabaseencoding()) AS fence,
-        t.tgtype = 62 AND t.tgqual IS NULL AND t.tgattr = '' AS whole,
+        pg_catalog.convert_from(substring(t.tgargs FROM 1 FOR octet_length(t.tgargs) - 1), getdatabaseencoding()) AS fence,
+        t.tgtype = 62 AND t.tgqual IS NULL AND t.tgattr::text = '' AS whole,
         t.tgenabled IN ('O', 'A') AS enabled
     FROM pg_trigger AS t
-    WHERE t.tgfoid = 'pglock_check_guard'::regproc
-        AND t.tgtype & 1 = 0
+    WHERE t.tgfoid = 'pglock_check_guard'::regproc::oid
+        AND t.tgtype & 1::smallint = 0
 ),
 below AS (
     SELECT i.inhrelid, g.fence
@@ -254,14 +254,14 @@ SELECT
     CASE
         WHEN NOT g.enabled THEN 'the trigger is disabled: nothing is refused'
         WHEN NOT g.whole THEN 'the trigger was changed: it does not fire at every write'
-        WHEN above.inhparent IS NOT NULL THEN concat('writes by way of ', above.inhparent::regclass, ' are not refused: it is not guarded')
+        WHEN above.inhparent IS NOT NULL THEN pg_catalog.concat('writes by way of ', above.inhparent::regclass, ' are not refused: it is not guarded')
         WHEN c.relkind = 'p' AND later.tgenabled IS NULL THEN 'the trigger pglock_guard_later is missing or disabled: partitions that are added are open'
     END AS problem
 FROM guards AS g
 JOIN pg_class AS c ON c.oid = g.tgrelid
 LEFT JOIN pg_trigger AS later ON later.tgrelid = g.tgrelid
-    AND later.tgfoid = 'pglock_check_guard'::regproc
-    AND later.tgtype & 1 = 1
+    AND later.tgfoid = 'pglock_check_guard'::regproc::oid
+    AND later.tgtype & 1::smallint = 1
     AND later.tgenabled IN ('O', 'A')
 LEFT JOIN LATERAL (
     SELECT i.inhparent

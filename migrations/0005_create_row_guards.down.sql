@@ -7,10 +7,10 @@ BEGIN
     FOR every IN
         SELECT CAST(t.tgrelid AS regclass) AS relation, t.tgname
         FROM pg_trigger AS t
-        WHERE t.tgfoid = to_regprocedure(format('%I.pglock_check_row_guard()', current_schema()))
+        WHERE t.tgfoid = CAST(to_regprocedure(pg_catalog.format('%I.pglock_check_row_guard()', current_schema())) AS oid)
             AND t.tgparentid = 0
     LOOP
-        EXECUTE format('DROP TRIGGER %I ON %s', every.tgname, every.relation);
+        EXECUTE pg_catalog.format('DROP TRIGGER %I ON %s', every.tgname, every.relation);
     END LOOP;
 END
 $do$;

@@ -12,9 +12,9 @@ DECLARE
     pinned text := 'SET search_path = pg_catalog, pg_temp';
 BEGIN
     -- %1$I is the schema, %2$L the head of its keys in pglock.passed.
-    EXECUTE format(
+    EXECUTE pg_catalog.format(
         'CREATE OR REPLACE FUNCTION %I.pglock_check_row_guard() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER %s AS %L',
-        home, pinned, format($check$
+        home, pinned, pg_catalog.format($check$
 DECLARE
     passed jsonb := coalesce(CAST(nullif(current_setting('pglock.passed', true), '') AS jsonb), '{}');
     version record;
@@ -117,10 +117,10 @@ BEGIN
 END
 $check$, home, quote_ident(home) || '.'));
 
-    EXECUTE format(
+    EXECUTE pg_catalog.format(
         'CREATE OR REPLACE FUNCTION %I.pglock_guard_rows(target regclass, fence_prefix text, key_column name, token_column name) '
             'RETURNS void LANGUAGE plpgsql %s AS %L',
-        home, pinned, format($guard$
+        home, pinned, pg_catalog.format($guard$
 DECLARE
     every record;
     present record;
@@ -185,7 +185,7 @@ BEGIN
             EXECUTE format('DROP TRIGGER %%I ON %%s', present.tgname, every.relation);
         END LOOP;
         -- A partition has that of its parent.
-        PERFORM FROM pg_trigger AS t WHERE t.tgrelid = every.relation AND t.tgfoid = CAST(%2$L AS regproc) AND t.tgtype & 1 = 1;
+        PERFORM FROM pg_trigger AS t WHERE t.tgrelid = every.relation AND t.tgfoid = CAST(%2$L AS regproc) AND t.tgtype & 1::smallint = 1;
         IF NOT FOUND THEN
             EXECUTE format(
                 'CREATE TRIGGER pglock_guard_rows BEFORE INSERT OR UPDATE OR DELETE ON %%s FOR EACH ROW EXECUTE FUNCTION %%s(%%L, %%L, %%L)',
@@ -198,7 +198,7 @@ BEGIN
 END
 $guard$, quote_ident(home), quote_ident(home) || '.pglock_check_row_guard'));
 
-    EXECUTE format('REVOKE ALL ON FUNCTION %I.pglock_check_row_guard() FROM PUBLIC', home);
+    EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %I.pglock_check_row_guard() FROM PUBLIC', home);
 END
 $do$;
 
@@ -207,12 +207,12 @@ WITH RECURSIVE guards AS (
     SELECT
         t.tgrelid,
         -- Between the arguments, and after the last, is a zero byte.
-        convert_from(decode(regexp_replace(encode(t.tgargs, 'hex'), '^((?:..)*?)00.*$', '\1'), 'hex'), getdatabaseencoding()) AS fence_prefix,
-        t.tgtype & 1 = 1 AS of_rows,
-        t.tgtype IN (31, 34) AND t.tgqual IS NULL AND t.tgattr = '' AS whole,
+        pg_catalog.convert_from(decode(pg_catalog.regexp_replace(encode(t.tgargs, 'hex'), '^((?:..)*?)00.*$', '\1'), 'hex'), getdatabaseencoding()) AS fence_prefix,
+        t.tgtype & 1::smallint = 1 AS of_rows,
+        t.tgtype IN (31, 34) AND t.tgqual IS NULL AND t.tgattr::text = '' AS whole,
         t.tgenabled IN ('O', 'A') AS enabled
     FROM pg_trigger AS t
-    WHERE t.tgfoid = 'pglock_check_row_guard'::regproc
+    WHERE t.tgfoid = 'pglock_check_row_guard'::regproc::oid
 ),
 below AS (
     SELECT i.inhrelid, g.fence_prefix

@@ -50,7 +50,7 @@ func (tx transaction) tryLock(ctx context.Context) error {
 	}
 	tries := make([]string, len(keys))
 	for i, key := range keys {
-		tries[i] = fmt.Sprintf("pg_try_advisory_xact_lock(%d)", key)
+		tries[i] = fmt.Sprintf("pg_try_advisory_xact_lock(%d::bigint)", key)
 	}
 	rows, err = tx.rows(ctx, "SELECT "+strings.Join(tries, " AND "))
 	if err != nil {

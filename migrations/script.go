@@ -63,7 +63,7 @@ COMMIT;
 // prepareBlock is PL/pgSQL. It becomes a quoted string, not a dollar-quoted one: a schema may have $$ in its name.
 func prepareBlock(schema string) string {
 	return fmt.Sprintf(`BEGIN
-    PERFORM pg_advisory_xact_lock(%d);
+    PERFORM pg_advisory_xact_lock(%d::bigint);
     IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = %s) THEN
         CREATE SCHEMA %s;
     END IF;

@@ -29,7 +29,7 @@ SELECT
         'pglock.passed',
         (
             coalesce(nullif(current_setting('pglock.passed', true), ''), '{}')::jsonb
-            || jsonb_build_object(quote_ident({schema_text}) || '.' || $1::text, p.token)
+            || pg_catalog.jsonb_build_object(quote_ident({schema_text}) || '.' || $1::text, p.token)
         )::text,
         true
     ) IS NOT NULL AS declared

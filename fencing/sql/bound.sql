@@ -19,4 +19,5 @@ FROM (
         ('transaction_timeout', ''),
         ('tcp_user_timeout', 'ms')
 ) AS s (name, unit)
-WHERE extract(epoch FROM (current_setting(s.name, true) || s.unit)::interval) * 1000 NOT BETWEEN 1 AND $1::text::bigint;
+WHERE (extract(epoch FROM (current_setting(s.name, true) || s.unit)::interval)::numeric * 1000::numeric)::bigint
+    NOT BETWEEN 1::bigint AND $1::text::bigint;

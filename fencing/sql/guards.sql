@@ -6,9 +6,9 @@
 --
 -- Clock: none. Isolation: any.
 SELECT coalesce(
-    json_agg(
-        json_build_object(
-            'table', concat(quote_ident(n.nspname), '.', quote_ident(c.relname)),
+    pg_catalog.json_agg(
+        pg_catalog.json_build_object(
+            'table', pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', pg_catalog.quote_ident(c.relname)),
             'rows', g.of_rows,
             'problem', coalesce(g.problem, '')
         )
@@ -25,5 +25,5 @@ FROM (
     FROM {schema}.pglock_row_guards
     WHERE fence_prefix = $1::text
 ) AS g
-JOIN pg_catalog.pg_class AS c ON c.oid = g.guarded
+JOIN pg_catalog.pg_class AS c ON c.oid = g.guarded::oid
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace;

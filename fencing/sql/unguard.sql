@@ -9,5 +9,5 @@
 SELECT true AS done
 FROM (SELECT $2::text::regclass AS relation) AS t
 CROSS JOIN LATERAL {schema}.pglock_unguard_table(t.relation)
-WHERE EXISTS (SELECT FROM {schema}.pglock_guards AS g WHERE g.guarded = t.relation AND g.fence = $1::text)
-    OR EXISTS (SELECT FROM {schema}.pglock_row_guards AS g WHERE g.guarded = t.relation AND g.fence_prefix = $1::text);
+WHERE EXISTS (SELECT FROM {schema}.pglock_guards AS g WHERE g.guarded::oid = t.relation::oid AND g.fence = $1::text)
+    OR EXISTS (SELECT FROM {schema}.pglock_row_guards AS g WHERE g.guarded::oid = t.relation::oid AND g.fence_prefix = $1::text);
