@@ -51,7 +51,7 @@ seen AS MATERIALIZED (
         l.label,
         l.token,
         l.expires_at IS NOT NULL AS unreleased,
-        (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint AS remaining
+        (extract(epoch FROM l.expires_at - clock_timestamp())::numeric * 1000000::numeric)::bigint AS remaining
     FROM {schema}.pglock_leases AS l
     WHERE l.name = $1::text
 ),
@@ -103,7 +103,7 @@ granted AS (
         $6::text::jsonb,
         t.clock,
         t.clock,
-        t.clock + $3::bigint * interval '1 microsecond'
+        t.clock + $3::bigint::double precision * interval '1 microsecond'
     FROM last
     CROSS JOIN epoch
     CROSS JOIN durable
@@ -117,12 +117,12 @@ granted AS (
         metadata = EXCLUDED.metadata,
         acquired_at = clock_timestamp(),
         renewed_at = clock_timestamp(),
-        expires_at = clock_timestamp() + $3::bigint * interval '1 microsecond'
+        expires_at = clock_timestamp() + $3::bigint::double precision * interval '1 microsecond'
     WHERE l.expires_at IS NULL
         OR l.expires_at <= clock_timestamp()
     RETURNING
         l.token,
-        (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint AS remaining
+        (extract(epoch FROM l.expires_at - clock_timestamp())::numeric * 1000000::numeric)::bigint AS remaining
 ),
 raised AS (
     INSERT INTO {schema}.job_fences AS f (name, token, raised_at)

@@ -12,6 +12,6 @@ SELECT
     l.holder::text AS holder,
     l.label,
     l.token,
-    (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint AS remaining
+    (extract(epoch FROM l.expires_at - clock_timestamp())::numeric * 1000000::numeric)::bigint AS remaining
 FROM {schema}.pglock_leases AS l
 WHERE l.name = ANY ($1::text[]);

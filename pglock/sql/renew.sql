@@ -30,7 +30,7 @@ mine AS MATERIALIZED (
 UPDATE {schema}.pglock_leases AS l
 SET
     renewed_at = clock_timestamp(),
-    expires_at = clock_timestamp() + $4::bigint * interval '1 microsecond'
+    expires_at = clock_timestamp() + $4::bigint::double precision * interval '1 microsecond'
 FROM mine
 CROSS JOIN durable
 WHERE l.name = mine.name
