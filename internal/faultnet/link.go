@@ -75,8 +75,8 @@ func (l *link) dial() (net.Conn, error) {
 		cut(server)
 		return nil, net.ErrClosed
 	default:
-		l.server = server
-		return server, nil
+		l.server = newWireConn(&l.proxy.wire, server)
+		return l.server, nil
 	}
 }
 
@@ -103,6 +103,10 @@ func (l *link) end(hard bool) {
 
 // cut closes with a reset: linger 0 throws away what is not delivered.
 func cut(conn net.Conn) {
+	if wired, ok := conn.(*wireConn); ok {
+		wired.cut()
+		return
+	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
@@ -188,15 +192,22 @@ func (l *link) write(to net.Conn, parcels <-chan parcel, flow func(Mode) Flow) {
 // due waits until a parcel may pass or is swallowed; it is neither if the link ends first. A change of the mode
 // applies to what is under way.
 func (l *link) due(p parcel, flow func(Mode) Flow) (passes, swallowed bool) {
+	var drawn *loss // by which late was
+	var late time.Duration
 	for {
 		mode, changed := l.proxy.mode.get()
 		f := flow(mode)
 		if f.kind == swallow {
 			return false, true
 		}
+		if f.loss != drawn {
+			if drawn, late = f.loss, 0; drawn != nil {
+				late = drawn.delay()
+			}
+		}
 		var timer <-chan time.Time
 		if f.kind == pass {
-			rest := time.Until(p.at.Add(f.delay))
+			rest := time.Until(p.at.Add(f.delay + late))
 			if rest <= 0 {
 				return true, false
 			}

@@ -43,9 +43,9 @@ func (s *scanner) next(b []byte) (m message, after []byte, done bool) {
 			return message{}, nil, false
 		}
 		if s.untyped {
-			s.rest = int(binary.BigEndian.Uint32(s.header)) - 8
+			s.rest = max(0, int(binary.BigEndian.Uint32(s.header))-8) // Below is no message of PostgreSQL.
 		} else {
-			s.rest = int(binary.BigEndian.Uint32(s.header[1:])) - 4
+			s.rest = max(0, int(binary.BigEndian.Uint32(s.header[1:]))-4)
 		}
 	}
 	n := min(s.rest, len(b))

@@ -6,6 +6,7 @@ import "time"
 type Flow struct {
 	kind  kind
 	delay time.Duration
+	loss  *loss
 }
 
 type kind int
@@ -25,6 +26,11 @@ func Held() Flow { return Flow{kind: hold} }
 // Swallowed throws bytes away without a sign. The rest of a torn stream would be nonsense, so a connection that has
 // lost bytes in a direction stays silent in that direction for good; new connections are not affected.
 func Swallowed() Flow { return Flow{kind: swallow} }
+
+// Lossy loses packets with the given probability, as seen through TCP: nothing is missing in the end, but what was lost is sent again
+// after 200 ms (Linux's least retransmission timeout), after twice as long if that is lost too, and so on, and all that follows
+// waits. Whether it is lost is drawn for what was read at once. The seed gives the draws.
+func Lossy(probability float64, seed uint64) Flow { return Flow{loss: newLoss(probability, seed)} }
 
 // Mode is the state of a [Proxy]: one [Flow] a direction, and what new connections meet. The zero value is Pass.
 type Mode struct {
@@ -56,3 +62,8 @@ func Refuse() Mode { return Mode{Refuse: true} }
 
 // Delay makes both directions late by d, a round trip by twice d.
 func Delay(d time.Duration) Mode { return Mode{Requests: Late(d), Replies: Late(d)} }
+
+// Loss makes both directions [Lossy].
+func Loss(probability float64, seed uint64) Mode {
+	return Mode{Requests: Lossy(probability, seed), Replies: Lossy(probability, seed+1)}
+}

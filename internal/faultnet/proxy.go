@@ -12,6 +12,7 @@ type Proxy struct {
 	t       testing.TB
 	address string
 	mode    *modeSwitch
+	wire    Wire
 	closing chan struct{}
 	running sync.WaitGroup // every goroutine of the proxy
 
@@ -99,6 +100,9 @@ func (p *Proxy) Reset() {
 		l.reset()
 	}
 }
+
+// Wire breaks round trips on the server's side of the proxy: what it cuts looks to the client like a reset.
+func (p *Proxy) Wire() *Wire { return &p.wire }
 
 // Retarget sends new connections to another server, as a failover does. Open ones stay where they are.
 func (p *Proxy) Retarget(target string) {

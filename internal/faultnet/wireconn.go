@@ -164,6 +164,14 @@ func (c *wireConn) SetReadDeadline(at time.Time) error {
 	return c.Conn.SetReadDeadline(at)
 }
 
+// CloseWrite is the end of what the client says.
+func (c *wireConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 // Close ends a wait too.
 func (c *wireConn) Close() error {
 	c.change(func() { c.closed = true })

@@ -2,280 +2,141 @@ package torture
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/leasehold-go/leasehold/internal/faultnet"
 	"github.com/leasehold-go/leasehold/internal/history"
-	"github.com/leasehold-go/leasehold/pglock"
+	"github.com/leasehold-go/leasehold/internal/torture/clock"
+	"github.com/leasehold-go/leasehold/internal/torture/plan"
+	"github.com/leasehold-go/leasehold/internal/torture/protocol"
 )
 
-// How many leases that are over a client remembers for each name, to write under them.
-const memory = 3
+// How long a proxy outlives the process behind it: what it holds back of a process that was killed still arrives.
+const afterlife = 3 * time.Second
 
-// A client does random operations, one after the other, in several lives: each with a label, a proxy, a pool and a
-// pglock.Client of its own.
+// A client is a life after the other of the program.
 type client struct {
-	options *Options
-	log     *log
-	number  int
-	plan    plan
-	lives   int
-	writes  atomic.Int64
-	burials sync.WaitGroup // ends of earlier lives
+	run    *run
+	number int
+	plan   plan.Plan
 
-	// Of the present life; for the client's goroutine alone.
-	label string
-	ttl   time.Duration
-	pool  *pgxpool.Pool
-	locks *pglock.Client
-
-	mu     sync.Mutex
-	leases map[string]term   // held, by name
-	over   map[string][]term // lost, released or of an earlier life, the latest last
-	loose  []term            // abandoned, and still renewed
-
-	wire  sync.Mutex      // held while the proxy's mode is changed, too
-	proxy *faultnet.Proxy // of the present life; nil at its end
+	mu    sync.Mutex
+	life  *life // nil between two
+	lives int
+	calm  bool
 }
 
-// A term is a lease and the label of the life that it was granted to.
-type term struct {
-	*pglock.Lease
-	label string
+// A life is one process, with a label, a proxy and a file of its own.
+type life struct {
+	label   string
+	process *child
+	proxy   *faultnet.Proxy
+	file    string
 }
 
-// event is an event about the term.
-func (t term) event(kind history.Kind, text string) history.Event {
-	return history.Event{Kind: kind, Client: t.label, Name: t.Name(), Token: int64(t.Token()), Text: text}
-}
+func (l *life) kill() { l.process.kill() }
 
 func newClient(r *run, number int) *client {
-	return &client{
-		options: &r.options,
-		log:     r.log,
-		number:  number,
-		plan:    plan{seed: r.options.Seed, who: fmt.Sprintf("client %d", number)},
-		leases:  map[string]term{},
-		over:    map[string][]term{},
-	}
+	who := fmt.Sprintf("client %d", number)
+	return &client{run: r, number: number, plan: plan.Plan{Seed: r.options.Seed, Who: who}}
 }
 
-// work does operations until ctx ends, and closes the client.
-func (c *client) work(ctx context.Context) error {
-	d := c.plan.next()
-	if err := c.live(ctx, d); err != nil {
-		return err
-	}
-	weights := opWeights(*c.options)
+// present is the present life, nil between two.
+func (c *client) present() *life {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.life
+}
+
+// lead leads one life after the other, until one has stood for every name after the calm, or until ctx ends, which kills it. An
+// error says that a life could not be started; what is wrong with one is a failure of the run.
+func (c *client) lead(ctx context.Context) error {
 	for ctx.Err() == nil {
-		d := c.plan.next()
-		o := ops[d.weighted(weights)]
-		name := one(d, c.options.Names)
-		c.log.count("ops")
-		c.log.count("op " + o.name)
-		started := time.Now()
-		o.do(ctx, c, d, name)
-		if time.Since(started) < time.Millisecond { // It did nothing: no storm.
-			sleep(ctx, d.between(time.Millisecond, 20*time.Millisecond))
+		d := c.plan.Next()
+		l, err := c.begin(d)
+		if err != nil {
+			return err
 		}
+		select {
+		case <-l.process.done:
+		case <-ctx.Done():
+			l.kill()
+			<-l.process.done
+		}
+		c.finish(l)
+		if fault := l.process.fault(suicide(l.file)); fault != "" {
+			c.run.fail("%s %s", l.label, fault)
+		}
+		if l.process.stood() {
+			return nil
+		}
+		sleep(ctx, d.Between(0, 300*time.Millisecond))
 	}
-	c.bury("closed")
-	c.burials.Wait()
 	return nil
 }
 
-// live begins a life.
-func (c *client) live(ctx context.Context, d dice) error {
-	ttl := d.between(c.options.MinTTL, c.options.MaxTTL)
-	proxy, dsn := c.options.Proxy(c.options.DSN)
+// begin begins a life.
+func (c *client) begin(d plan.Dice) (*life, error) {
+	o := c.run.options
+	target, pooled := o.DSN, d.IntN(3) == 0 && o.Pooler != nil
+	if pooled {
+		target = o.Pooler.DSN()
+	}
+	proxy, dsn := o.Proxy(target)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.lives++
 	label := fmt.Sprintf("c%d.%d", c.number, c.lives)
-	config, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		return fmt.Errorf("torture: %w", err)
-	}
-	config.MaxConns = 4
-	config.ConnConfig.RuntimeParams["application_name"] = label
-	// A client that is cut off in mid-transaction must not keep the fence for ever: what docs ask of users, too.
-	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "1000"
-	habits(config.ConnConfig, d, ttl)
-	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
-	if err != nil {
-		return fmt.Errorf("torture: %w", err)
-	}
-	locks, err := pglock.New(pool, pglock.Config{
-		Schema:         c.options.Schema,
-		Label:          label,
-		TTL:            ttl,
-		RenewInterval:  ttl / 4,
-		RequestTimeout: ttl / 3,
-		Margin:         ttl / 10,
-		PollInterval:   100 * time.Millisecond,
+	l := &life{label: label, proxy: proxy, file: filepath.Join(c.run.dir, label+".jsonl")}
+	var err error
+	l.process, err = start(o.Program, protocol.Setup{
+		Label:  label,
+		DSN:    dsn,
+		Pooled: pooled,
+		File:   l.file,
+		Seed:   o.Seed,
+		Schema: o.Schema,
+		Names:  o.Names,
+		MinTTL: o.MinTTL,
+		MaxTTL: o.MaxTTL,
+		Watch:  o.watch(),
+		Stand:  o.bound() + 5*time.Second,
+		Favour: o.Favour,
 	})
 	if err != nil {
-		return fmt.Errorf("torture: %w", err)
+		return nil, err
 	}
-	c.label, c.ttl, c.pool, c.locks = label, ttl, pool, locks
-	c.wire.Lock()
-	c.proxy = proxy
-	c.wire.Unlock()
-	for c.options.Prepare != nil && ctx.Err() == nil && c.options.Prepare(ctx, locks) != nil {
-		sleep(ctx, 20*time.Millisecond)
+	if c.calm {
+		l.process.tell(protocol.Calm)
 	}
-	return nil
+	c.life = l
+	return l, nil
 }
 
-// habits are what differs between databases and programs that the library must live with.
-func habits(config *pgx.ConnConfig, d dice, ttl time.Duration) {
-	config.DefaultQueryExecMode = one(d, []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe,
-		pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	})
-	config.RuntimeParams["default_transaction_isolation"] = one(d, []string{
-		"read committed", "read committed", "read committed", "repeatable read", "serializable",
-	})
-	if d.IntN(3) == 0 {
-		config.RuntimeParams["statement_timeout"] = fmt.Sprint(ttl.Milliseconds() / 3)
-		config.RuntimeParams["lock_timeout"] = fmt.Sprint(ttl.Milliseconds() / 6)
-	}
-}
-
-// die ends a life and begins the next.
-func (c *client) die(ctx context.Context, d dice, how string) {
-	c.bury(how)
-	if err := c.live(ctx, d); err != nil {
-		panic(err) // The first life began with the same settings.
-	}
-}
-
-// bury ends the present life: crashed, with nothing getting through any more, or closed. What takes time goes on in the
-// background, as the rest of the machine does when a process dies.
-func (c *client) bury(how string) {
-	from := c.log.now()
-	c.wire.Lock()
-	proxy := c.proxy
-	c.proxy = nil // From here on no fault heals it.
-	c.wire.Unlock()
-	if how == "crashed" {
-		proxy.Set(faultnet.Refuse())
-		proxy.Reset()
-	}
+// finish is the end of a life on this side.
+func (c *client) finish(l *life) {
 	c.mu.Lock()
-	ended := append(slices.Collect(maps.Values(c.leases)), c.loose...)
-	c.leases, c.loose = map[string]term{}, nil
+	c.life = nil
 	c.mu.Unlock()
-	pool, locks := c.pool, c.locks
-	c.burials.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-		defer cancel()
-		if err := locks.Close(ctx); err != nil {
-			c.log.count("closes incomplete")
-			c.log.strange("close", err)
+	_ = l.process.in.Close()
+	c.run.book.Note(clock.Now(), history.Event{Kind: history.KindNote, Client: l.label, Text: "its process has ended"})
+	c.run.burials.Go(func() {
+		for end := time.Now().Add(afterlife); l.proxy.Open() > 0 && time.Now().Before(end); {
+			time.Sleep(20 * time.Millisecond)
 		}
-		for _, l := range ended {
-			c.log.note(from, l.event(history.KindEnded, how))
-		}
-		proxy.Reset() // A connection that swallows bytes would keep the pool waiting.
-		pool.Close()
-		proxy.Close()
+		l.proxy.Close()
 	})
-	for _, l := range ended {
-		c.former(l)
-	}
 }
 
-// answered takes what an acquire returned.
-func (c *client) answered(lease *pglock.Lease, err error) {
-	switch {
-	case err == nil:
-		l := term{lease, c.label}
-		from := c.log.now()
-		granted := l.event(history.KindGranted, "")
-		granted.Left = lease.TimeLeft().Microseconds()
-		c.log.note(from, granted)
-		c.log.count("grants")
-		c.mu.Lock()
-		before, found := c.leases[lease.Name()]
-		c.leases[lease.Name()] = l
-		c.mu.Unlock()
-		if found { // Lost, and the watch has not looked since.
-			c.end(before)
-		}
-	case errors.Is(err, pglock.ErrNotAcquired):
-		c.log.count("not acquired")
-	default:
-		c.log.count("acquires failed")
-		c.log.strange("acquire", err)
-	}
-}
-
-// held is the lease of a name, or else another that the client has, without a loss that it noticed.
-func (c *client) held(d dice, name string) (term, bool) {
-	n := d.IntN(len(c.options.Names))
+// calmDown tells the present life, and each later one, that the faults have ended.
+func (c *client) calmDown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l, found := c.leases[name]; found || len(c.leases) == 0 {
-		return l, found
+	c.calm = true
+	if c.life != nil {
+		c.life.process.tell(protocol.Calm)
 	}
-	names := slices.Sorted(maps.Keys(c.leases))
-	return c.leases[names[n%len(names)]], true
-}
-
-// forget keeps a lease that is renewed and not used.
-func (c *client) forget(l term) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.loose = append(c.loose, l)
-}
-
-// former remembers a lease that is over.
-func (c *client) former(l term) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := append(c.over[l.Name()], l)
-	c.over[l.Name()] = list[max(0, len(list)-memory):]
-}
-
-// oneFormer draws one of the leases that are over.
-func (c *client) oneFormer(d dice, name string) (term, bool) {
-	n := d.IntN(memory)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := c.over[name]
-	if len(list) == 0 {
-		return term{}, false
-	}
-	return list[n%len(list)], true
-}
-
-// link is the proxy of the present life, nil between two.
-func (c *client) link() *faultnet.Proxy {
-	c.wire.Lock()
-	defer c.wire.Unlock()
-	return c.proxy
-}
-
-// set changes the mode of a proxy, if it is still that of the present life.
-func (c *client) set(proxy *faultnet.Proxy, mode faultnet.Mode) {
-	c.wire.Lock()
-	defer c.wire.Unlock()
-	if proxy != nil && c.proxy == proxy {
-		proxy.Set(mode)
-	}
-}
-
-func said(err error) string {
-	if err == nil {
-		return "confirmed"
-	}
-	return err.Error()
 }

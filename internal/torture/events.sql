@@ -6,6 +6,7 @@ SELECT
     e.id AS seq,
     (extract(epoch FROM e.at) * 1000000)::bigint AS at,
     (extract(epoch FROM e.started) * 1000000)::bigint AS started,
+    coalesce(e.up, 0) AS up,
     e.xid,
     e.by,
     coalesce(e.fence, 0) AS fence,

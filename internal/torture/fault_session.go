@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/leasehold-go/leasehold/internal/torture/plan"
 )
 
 // terminated ends one session of a client, as administrators do.
-var terminated = fault{"terminate", 4, session, func(ctx context.Context, r *run, d dice) (string, error) {
-	c, n := one(d, r.clients), d.IntN(4)
+var terminated = fault{"terminate", 4, session, func(ctx context.Context, r *run, d plan.Dice) (deed, error) {
+	c, n := plan.One(d, r.clients), d.IntN(4)
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	ended := 0
@@ -21,7 +23,7 @@ var terminated = fault{"terminate", 4, session, func(ctx context.Context, r *run
 		) AS one`, fmt.Sprintf("c%d.%%", c.number), n).Scan(&ended)
 	})
 	if err != nil {
-		return "the server could not be asked", nil // Another fault is going on.
+		return deed{text: "the server could not be asked"}, nil // Another fault is going on.
 	}
-	return fmt.Sprintf("%d session of client %d", ended, c.number), nil
+	return deed{text: fmt.Sprintf("%d session of client %d", ended, c.number)}, nil
 }}

@@ -8,12 +8,26 @@
 -- A fenced write records itself at COMMIT (a deferred constraint trigger), with the fence as it is then: if the check
 -- holds its lock, nothing can be between check and commit; if it does not, this shows it.
 --
--- Clock: clock_timestamp() for at; statement_timestamp(), when the statement arrived at the server, for started.
+-- Clock: clock_timestamp() for at; statement_timestamp(), when the statement arrived at the server, for started. up is the
+-- machine's own clock in microseconds, in steps of 10 ms, which stays true when the server's is set; NULL where it cannot be read:
+-- not on Linux, or not as a superuser.
+DO $do$
+BEGIN
+    PERFORM pg_read_file('/proc/uptime', 0, 64);
+    CREATE FUNCTION {schema}.torture_up() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS $$
+        SELECT (split_part(pg_read_file('/proc/uptime', 0, 64), ' ', 1)::numeric * 1000000)::bigint
+    $$;
+EXCEPTION WHEN OTHERS THEN
+    CREATE FUNCTION {schema}.torture_up() RETURNS bigint LANGUAGE sql AS 'SELECT NULL::bigint';
+END
+$do$;
+
 CREATE TABLE {schema}.torture_events (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind text NOT NULL,
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     started timestamptz NOT NULL DEFAULT statement_timestamp(),
+    up bigint DEFAULT {schema}.torture_up(),
     xid bigint NOT NULL DEFAULT txid_current(),
     by text NOT NULL DEFAULT current_setting('application_name'),
     name text NOT NULL,

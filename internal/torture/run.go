@@ -4,110 +4,107 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/leasehold-go/leasehold/internal/history"
-	"github.com/leasehold-go/leasehold/pglock"
+	"github.com/leasehold-go/leasehold/internal/torture/clock"
+	"github.com/leasehold-go/leasehold/internal/torture/notebook"
 )
 
-// A Report is what a run did.
-type Report struct {
-	Seed   uint64
-	Events []history.Event
-	Counts map[string]int
-	// Stuck are the names that could not be acquired after the last fault, and why.
-	Stuck []string
-	// Strange are errors of the server that no fault accounts for.
-	Strange []string
-}
+// The file of the run itself; each life has one that is named after it.
+const ownFile = "run.jsonl"
 
 type run struct {
 	options Options
-	log     *log
+	dir     string // of the files
+	book    *notebook.Notebook
 	clients []*client
+	burials sync.WaitGroup // proxies of lives that are over
+
+	mu       sync.Mutex
+	failures []string
 }
 
-// pauses bound how long it is quiet between two faults.
-type pauses struct{ low, high time.Duration }
-
-// Run does random operations and faults for a while, sees to it that every name can be acquired afterwards, and returns
-// what happened. It returns when all that it started has ended. An error says that it could not be done, not what it found.
-func Run(ctx context.Context, options Options) (*Report, error) {
-	r := &run{options: options.withDefaults(), log: newLog()}
-	if err := record(ctx, r.options.DSN, r.options.Schema); err != nil {
+// Run does random operations and faults for a while, has every client stand for every name afterwards, and returns what
+// happened. It returns when all that it started has ended. An error says that it could not be done, not what it found.
+func Run(ctx context.Context, options Options) (_ *Report, err error) {
+	r := &run{options: options.withDefaults()}
+	if err := r.options.check(); err != nil {
+		return nil, err
+	}
+	if r.dir, err = os.MkdirTemp("", "leasehold-torture-"); err != nil {
+		return nil, fmt.Errorf("torture: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
+	if r.book, err = notebook.Open(filepath.Join(r.dir, ownFile), "run"); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.book.Close() }()
+	if err := Record(ctx, r.options.DSN, r.options.Schema); err != nil {
 		return nil, err
 	}
 	sampling, stop := context.WithCancel(ctx)
-	var clock sync.WaitGroup
-	clock.Go(func() { r.log.sampleClock(sampling, r.options.DSN) })
-	err := r.work(ctx)
-	var stuck []string
-	if err == nil {
-		stuck, err = r.lastWord(ctx)
-	}
+	var sampler sync.WaitGroup
+	sampler.Go(func() { r.sampleClock(sampling) })
+	err = r.work(ctx)
 	stop()
-	clock.Wait()
+	sampler.Wait()
+	r.burials.Wait()
 	if err != nil {
 		return nil, err
 	}
-	return r.report(ctx, stuck)
+	return r.report(ctx)
 }
 
-// work has clients and faults do their work for the duration.
+// work has clients and faults do their work, and then the clients stand.
 func (r *run) work(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Duration)
-	defer cancel()
-	for i := range r.options.Clients {
-		r.clients = append(r.clients, newClient(r, i+1))
-	}
+	living, kill := context.WithCancel(ctx)
+	defer kill()
+	breaking, end := context.WithTimeout(living, r.options.Duration)
+	defer end()
 	var errs []error
 	var mu sync.Mutex
 	failed := func(err error) {
 		if err != nil {
-			cancel()
+			kill()
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
 		}
 	}
-	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	var workers, watchers sync.WaitGroup
-	for _, c := range r.clients {
-		workers.Go(func() { failed(c.work(ctx)) })
-		watchers.Go(func() { c.watch(watching) })
+	for i := range r.options.Clients {
+		r.clients = append(r.clients, newClient(r, i+1))
 	}
-	for _, n := range []struct {
-		where  place
-		number int // of nemeses at work at once
-		quiet  pauses
-	}{
-		{network, 2, pauses{20 * time.Millisecond, 200 * time.Millisecond}},
-		{session, 1, pauses{100 * time.Millisecond, 600 * time.Millisecond}},
-		{server, 1, pauses{600 * time.Millisecond, 1800 * time.Millisecond}},
-	} {
-		if n.where == server && r.options.Server == nil {
-			continue
-		}
-		for i := range n.number {
-			workers.Go(func() { failed(newNemesis(r, n.where, i+1).work(ctx, n.quiet)) })
+	var clients, nemeses sync.WaitGroup
+	for _, c := range r.clients {
+		clients.Go(func() { failed(c.lead(living)) })
+	}
+	for _, where := range places {
+		for i := range where.nemeses {
+			if n := newNemesis(r, where, i+1); n != nil {
+				nemeses.Go(func() { failed(n.work(breaking)) })
+			}
 		}
 	}
 	if r.options.Enough != nil {
-		workers.Go(func() { r.untilEnough(ctx, cancel) })
+		nemeses.Go(func() { r.untilEnough(breaking, kill) })
 	}
-	workers.Wait()
-	unwatch()
-	watchers.Wait()
+	<-breaking.Done()
+	nemeses.Wait()
+	if living.Err() == nil {
+		r.stand(kill, &clients)
+	}
+	clients.Wait()
 	return errors.Join(errs...)
 }
 
 // untilEnough ends the run when the options say so.
 func (r *run) untilEnough(ctx context.Context, end func()) {
 	for sleep(ctx, time.Second) {
-		report, err := r.report(ctx, nil)
+		report, err := r.report(ctx)
 		if err == nil && r.options.Enough(report) { // An error: the server is away. Again later.
 			end()
 			return
@@ -115,68 +112,48 @@ func (r *run) untilEnough(ctx context.Context, end func()) {
 	}
 }
 
-// lastWord acquires each name once more, on an unbroken network. What is left of the run may be in the way for a TTL, and an
-// open transaction of a client that was cut off until the server ends it.
-func (r *run) lastWord(ctx context.Context) (stuck []string, err error) {
-	config, err := pgxpool.ParseConfig(r.options.DSN)
-	if err != nil {
-		return nil, fmt.Errorf("torture: %w", err)
+// stand tells the clients that the faults have ended, and kills those that do not end in time.
+func (r *run) stand(kill func(), clients *sync.WaitGroup) {
+	r.book.Note(clock.Now(), history.Event{Kind: history.KindCalm, Left: r.options.bound().Microseconds()})
+	for _, c := range r.clients {
+		c.calmDown()
 	}
-	config.ConnConfig.RuntimeParams["application_name"] = "last"
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("torture: %w", err)
-	}
-	defer pool.Close()
-	locks, err := pglock.New(pool, pglock.Config{Schema: r.options.Schema, Label: "last"})
-	if err != nil {
-		return nil, fmt.Errorf("torture: %w", err)
-	}
-	defer func() { err = errors.Join(err, locks.Close(context.WithoutCancel(ctx))) }()
-	for _, name := range r.options.Names {
-		// TTL, the server's idle_in_transaction_session_timeout of the clients, and room for a busy machine.
-		asking, cancel := context.WithTimeout(ctx, r.options.MaxTTL+time.Second+10*time.Second)
-		lease, err := locks.Acquire(asking, name)
-		cancel()
-		if err != nil {
-			stuck = append(stuck, fmt.Sprintf("%q: %v", name, err))
-			continue
+	late := time.AfterFunc(r.options.bound()+30*time.Second, func() {
+		for _, c := range r.clients {
+			if l := c.present(); l != nil {
+				r.fail("%s does not end", l.label)
+			}
 		}
-		if err := lease.Release(ctx); err != nil {
-			stuck = append(stuck, fmt.Sprintf("%q: %v", name, err))
-		}
-	}
-	return stuck, nil
+		kill()
+	})
+	defer late.Stop()
+	clients.Wait()
 }
 
-// report puts together what was noted and what the database recorded.
-func (r *run) report(ctx context.Context, stuck []string) (*Report, error) {
-	events, counts, strange := r.log.taken()
-	var database []history.Event
-	var err error
-	for range 3 { // A server that was just restarted may not be ready for us at once.
-		if database, err = recorded(ctx, r.options.DSN, r.options.Schema); err == nil {
-			break
-		}
-		if !sleep(ctx, 200*time.Millisecond) {
-			break
-		}
+// fail notes what a client did that none may do.
+func (r *run) fail(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.book.Remark("failure: %s", text)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, text)
+}
+
+// sleep waits for d. It is false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
-	if err != nil {
-		return nil, err
+}
+
+func said(err error) string {
+	if err == nil {
+		return "done"
 	}
-	for _, e := range database {
-		switch {
-		case e.Kind == history.KindLease && e.New != nil && e.New.Expires != nil && (e.Old == nil || e.Old.Token != e.New.Token):
-			counts["granted in the database"]++
-			if e.Old != nil && e.Old.Expires != nil {
-				counts["taken over"]++
-			}
-		case e.Kind == history.KindLease && e.New != nil && e.New.Expires != nil:
-			counts["renewals"]++
-		case e.Kind == history.KindWrite:
-			counts["writes committed"]++
-		}
-	}
-	return &Report{Seed: r.options.Seed, Events: append(database, events...), Counts: counts, Stuck: stuck, Strange: strange}, nil
+	return err.Error()
 }

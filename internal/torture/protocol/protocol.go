@@ -24,6 +24,9 @@ type Setup struct {
 // end of its standard input ends it at once.
 const Calm = "calm"
 
+// Stood is what the program writes to its standard output when it has stood for every name.
+const Stood = "stood"
+
 // What a program notes as a history.KindNote for the run to read, with more behind it. Others are for people.
 const (
 	NoteOp      = "op "          // before each operation

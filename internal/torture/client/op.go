@@ -1,13 +1,18 @@
-package torture
+package main
 
-import "context"
+import (
+	"context"
+	"slices"
+
+	"github.com/leasehold-go/leasehold/internal/torture/plan"
+)
 
 // An op is a kind of operation. do draws its arguments from d, whatever the state of the client, and does nothing if
 // the state does not allow it. name is drawn before.
 type op struct {
 	name   string
 	weight int
-	do     func(ctx context.Context, c *client, d dice, name string)
+	do     func(ctx context.Context, c *client, d plan.Dice, name string)
 }
 
 // ops are all operations. A new one is a file op_NAME.go and a line here.
@@ -18,6 +23,7 @@ var ops = []op{
 	hold,
 	advance,
 	share,
+	guarded,
 	stale,
 	release,
 	releaseLate,
@@ -27,10 +33,16 @@ var ops = []op{
 	closing,
 }
 
-func opWeights(options Options) []int {
+// favour is how much more often what is favoured comes up.
+const favour = 6
+
+func opWeights(favoured []string) []int {
 	weights := make([]int, len(ops))
 	for i, o := range ops {
-		weights[i] = options.weigh(o.name, o.weight)
+		weights[i] = o.weight
+		if slices.Contains(favoured, o.name) {
+			weights[i] *= favour
+		}
 	}
 	return weights
 }

@@ -1,0 +1,6 @@
+package torture
+
+import "time"
+
+// maxStep is how far the server's clock is set at most.
+const maxStep = 3 * time.Second
