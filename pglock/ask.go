@@ -93,18 +93,28 @@ type clusterRow struct {
 	Isolation        string
 	ReadOnly         bool
 	Entered          bool
+	Backend          int32
 }
 
 // identify looks at the server: does it tell which cluster it is (design: tokens rise through failover), and what is its
-// default isolation.
+// default isolation, and does the mode of the pool work there.
 func (c *Client) identify(ctx context.Context, conn *pgx.Conn) (*statements, error) {
+	// Not in the pool's mode, as it is not known yet whether a pooler breaks it. This one works behind each.
+	mode := pgx.QueryExecModeExec
+	if conn.Config().DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol {
+		mode = pgx.QueryExecModeSimpleProtocol
+	}
+	ask := func(sql string) ([]clusterRow, error) {
+		rows, _ := conn.Query(ctx, sql, mode) // CollectRows returns the error too.
+		return pgx.CollectRows(rows, pgx.RowToStructByPos[clusterRow])
+	}
 	s := newStatements(c.config.Schema, false)
-	found, err := query(ctx, c, conn, pgx.RowToStructByPos[clusterRow], s.identify)
+	found, err := ask(s.identify)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pg.Code == "42501" || pg.Code == "42883" || pg.Code == "0A000") {
 		refusal := err
 		s = newStatements(c.config.Schema, true)
-		if found, err = query(ctx, c, conn, pgx.RowToStructByPos[clusterRow], s.identify); err == nil {
+		if found, err = ask(s.identify); err == nil {
 			c.config.Logger.Warn("pglock: the server does not tell which cluster and timeline it is: tokens are a plain counter, "+
 				"which a failover that loses the last grants can repeat; raise the epoch by hand after one", slog.Any("error", refusal))
 		}
@@ -114,6 +124,9 @@ func (c *Client) identify(ctx context.Context, conn *pgx.Conn) (*statements, err
 	}
 	if found[0].ReadOnly {
 		return nil, errReadOnly
+	}
+	if err := c.checkPooler(ctx, conn, uint32(found[0].Backend)); err != nil {
+		return nil, err
 	}
 	if found[0].Isolation != readCommitted {
 		c.pin(found[0].Isolation)

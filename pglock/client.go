@@ -54,8 +54,8 @@ type Client struct {
 // New makes a client. It does not talk to the database; [Client.Check] does.
 //
 // The pool must lead to a server that can be written to (target_session_attrs=read-write where there are several hosts),
-// directly or through a pooler in transaction mode. Behind a pooler without prepared statements the pool's
-// DefaultQueryExecMode must be cache_describe, exec or simple_protocol.
+// directly or through a pooler in transaction mode. Behind one the pool's DefaultQueryExecMode must be cache_describe, exec
+// or simple_protocol, or cache_statement if the pooler knows prepared statements; another is refused before the first grant.
 //
 // An error says which value of config is wrong, and why.
 func New(pool *pgxpool.Pool, config Config) (*Client, error) {
@@ -78,8 +78,8 @@ func New(pool *pgxpool.Pool, config Config) (*Client, error) {
 	return c, nil
 }
 
-// Check connects, looks whether the schema is installed and the server takes writes, and opens the connection for
-// renewals. It does not look at privileges. The first acquire does the same; call Check at the start of a program to have the error there. It takes at
+// Check connects, looks whether the schema is installed, the server takes writes and no pooler breaks the pool's mode, and
+// opens the connection for renewals. It does not look at privileges. The first acquire does the same; call Check at the start of a program to have the error there. It takes at
 // most the request timeout.
 func (c *Client) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.RequestTimeout)

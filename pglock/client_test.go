@@ -201,15 +201,6 @@ func TestClient_CloseEndsAWaitingAcquire(t *testing.T) {
 	require.ErrorIs(t, <-ended, pglock.ErrClosed)
 }
 
-func contains(s string, parts ...string) bool {
-	for _, part := range parts {
-		if !strings.Contains(s, part) {
-			return false
-		}
-	}
-	return true
-}
-
 // The classic wrong order of defers: each release says that the pool was closed, and the row is free all the same.
 func TestClient_CloseAfterThePoolFreesWhatIsHeld(t *testing.T) {
 	t.Parallel()

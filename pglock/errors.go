@@ -131,8 +131,7 @@ func explain(schema string, err error) error {
 	case "42P01", "3F000", "42703": // undefined table, schema, column
 		return fmt.Errorf("%w: schema %q: run: pglock migrate up -schema %s: %w", ErrNotMigrated, schema, shellQuote(schema), err)
 	case "26000", "42P05": // prepared statement does not exist; exists already
-		return fmt.Errorf("a pooler in transaction mode mixes up prepared statements: set the pool's ConnConfig.DefaultQueryExecMode "+
-			"to cache_describe, exec or simple_protocol (in a connection string: default_query_exec_mode=cache_describe): %w", err)
+		return fmt.Errorf("a pooler in transaction mode mixes up prepared statements: "+poolerAdvice+trackingAdvice+": %w", err)
 	case "25006", "55000": // as in readOnly
 		return fmt.Errorf("%w: %w", errReadOnly, err)
 	}

@@ -35,9 +35,9 @@ func TestClient_WorksBehindATransactionPooler(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			in, direct := pooled(t, mode)
-			config := pglock.Config{TTL: 2 * time.Second, PollInterval: 10 * time.Millisecond}
+			config := pglock.Config{TTL: 4 * time.Second, RenewInterval: 250 * time.Millisecond, RequestTimeout: 3 * time.Second, PollInterval: 10 * time.Millisecond}
 			held := take(t, in.client(t, config), "held")
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 			defer cancel()
 			var mu sync.Mutex
 			var group sync.WaitGroup
@@ -68,28 +68,49 @@ func TestClient_WorksBehindATransactionPooler(t *testing.T) {
 	}
 }
 
-// The modes that a pooler without prepared statements breaks say which setting helps.
-func TestClient_SaysWhichModeAPoolerNeeds(t *testing.T) {
+// A mode that the pooler breaks is refused before the first grant, by the first client, with one session or with more: at a
+// time when every single statement would still have worked. Package internal/poolers has the other mode and more settings.
+func TestClient_RefusesAModeThatAPoolerBreaks(t *testing.T) {
 	t.Parallel()
-	in, _ := pooled(t, pgx.QueryExecModeCacheStatement)
-	c := in.client(t, pglock.Config{TTL: 10 * time.Second})
-	// Two connections prepare one name on one session sooner or later: what is certain is that it happens, not when.
-	require.Eventually(t, func() bool {
-		var group sync.WaitGroup
-		var mu sync.Mutex
-		said := false
-		for i := range 10 {
-			group.Go(func() {
-				l, err := c.TryAcquire(t.Context(), fmt.Sprint("n", i))
-				if l != nil {
-					_ = l.Release(t.Context())
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				said = said || err != nil && contains(err.Error(), "DefaultQueryExecMode", "cache_describe")
-			})
-		}
-		group.Wait()
-		return said
-	}, 20*time.Second, time.Millisecond)
+	for _, sessions := range []int{1, 5} {
+		t.Run(fmt.Sprint(sessions), func(t *testing.T) {
+			t.Parallel()
+			direct := install(t)
+			pooler := pgtest.PgBouncer(t, direct.dsn, pgserver.BouncerOptions{PoolSize: sessions})
+			config, err := pgxpool.ParseConfig(pooler.DSN())
+			require.NoError(t, err)
+			config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
+			c := clientOf(t, pgtest.PoolWith(t, config), direct.schema, pglock.Config{})
+			for range 3 { // It is looked at each time.
+				require.ErrorContains(t, c.Check(t.Context()), "DefaultQueryExecMode to cache_describe, exec or simple_protocol")
+				lease, err := c.TryAcquire(t.Context(), "n")
+				require.Nil(t, lease)
+				require.ErrorContains(t, err, "default_query_exec_mode=cache_describe")
+				lease, err = c.Acquire(t.Context(), "n") // It does not wait for what asking again cannot cure.
+				require.Nil(t, lease)
+				require.ErrorContains(t, err, "default_query_exec_mode=cache_describe")
+			}
+			require.Zero(t, value[int](t, direct, "SELECT count(*) FROM %s.pglock_leases"))
+		})
+	}
+}
+
+// Behind a pooler in session mode each client has a session of its own, and every mode works.
+func TestClient_TakesEveryModeBehindASessionPooler(t *testing.T) {
+	t.Parallel()
+	direct := install(t)
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
+		pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			pooler := pgtest.PgBouncer(t, direct.dsn, pgserver.BouncerOptions{Settings: map[string]string{"pool_mode": "session"}})
+			config, err := pgxpool.ParseConfig(pooler.DSN())
+			require.NoError(t, err)
+			config.ConnConfig.DefaultQueryExecMode = mode
+			c := clientOf(t, pgtest.PoolWith(t, config), direct.schema, pglock.Config{})
+			require.NoError(t, take(t, c, mode.String()).Release(t.Context()))
+		})
+	}
 }
