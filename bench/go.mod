@@ -5,6 +5,9 @@ go 1.26.0
 replace github.com/leasehold-go/leasehold => ../
 
 require (
+	cirello.io/pglock v1.16.1
+	github.com/allisson/go-pglock/v3 v3.0.0
+	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/leasehold-go/leasehold v0.0.0-00010101000000-000000000000

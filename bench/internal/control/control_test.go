@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold-go/leasehold/bench/internal/control"
+	"github.com/leasehold-go/leasehold/bench/internal/stage"
 	"github.com/leasehold-go/leasehold/internal/pgtest"
 )
 
@@ -39,7 +40,7 @@ func TestControls_OnlyTheFenceLetsNothingStaleThrough(t *testing.T) {
 		require.NoError(t, err)
 	}
 	report, err := control.Run(t.Context(), control.Options{Program: os.Args[0], Rounds: rounds})
-	if errors.Is(err, control.ErrNoRedis) || errors.Is(err, control.ErrNoServer) {
+	if errors.Is(err, stage.ErrNoRedis) || errors.Is(err, control.ErrNoServer) {
 		pgtest.Skip(t, err.Error())
 	}
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leasehold-go/leasehold/bench/internal/stage"
 	"github.com/leasehold-go/leasehold/internal/torture/clock"
 )
 
@@ -30,7 +31,7 @@ type process struct {
 }
 
 // startProcess starts a worker and waits until it is ready.
-func (s *stage) startProcess(ctx context.Context, program string, setup Setup) (*process, error) {
+func startProcess(ctx context.Context, on *stage.Stage, program string, setup Setup) (*process, error) {
 	p := &process{label: setup.Label, cmd: exec.Command(program), events: make(chan event)}
 	p.cmd.Env = append(os.Environ(), EnvWorker+"=1")
 	p.cmd.Stderr = &p.stderr
@@ -43,7 +44,7 @@ func (s *stage) startProcess(ctx context.Context, program string, setup Setup) (
 	if err != nil {
 		return nil, err
 	}
-	if err := s.start(p.cmd); err != nil {
+	if err := on.Start(p.cmd); err != nil {
 		return nil, err
 	}
 	go p.listen(out)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/leasehold-go/leasehold/bench/internal/stage"
 	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
 )
 
@@ -11,7 +12,7 @@ import (
 // comes back. a is never frozen, and ends its turn long before its lock runs out.
 //
 // A node that comes back late is unavailable for a bit more than the longest expiry, as the description asks for.
-func (c *cell) restart(ctx context.Context, number int, fault Fault, nodes []*node, ttl time.Duration) (Round, error) {
+func (c *cell) restart(ctx context.Context, number int, fault Fault, nodes []*stage.Node, ttl time.Duration) (Round, error) {
 	t, err := c.open(ctx, fault, number)
 	if err != nil {
 		return t.round, err
@@ -133,15 +134,15 @@ func newAbsence(fault Fault, ttl time.Duration) *absence {
 	return a
 }
 
-func (a *absence) begin(n *node) {
-	n.kill()
+func (a *absence) begin(n *stage.Node) {
+	n.Kill()
 	a.since = time.Now()
 }
 
-func (a *absence) end(ctx context.Context, n *node) error {
+func (a *absence) end(ctx context.Context, n *stage.Node) error {
 	select {
 	case <-time.After(a.least - time.Since(a.since)):
-		return n.start(ctx)
+		return n.Start(ctx)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

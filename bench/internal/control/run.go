@@ -4,23 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/leasehold-go/leasehold/bench/internal/stage"
 	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
 	"github.com/leasehold-go/leasehold/migrations"
 )
 
-// What a machine may lack.
-var (
-	// ErrNoRedis says that redis-server is not in PATH.
-	ErrNoRedis = errors.New("control: redis-server is not installed")
-	// ErrNoServer says that there is no PostgreSQL server whose processes can be frozen.
-	ErrNoServer = errors.New("control: a PostgreSQL server is needed whose processes are in /proc of this machine")
-)
+// ErrNoServer says that there is no PostgreSQL server whose processes can be frozen.
+var ErrNoServer = errors.New("control: a PostgreSQL server is needed whose processes are in /proc of this machine")
 
 // Options of [Run].
 type Options struct {
@@ -45,9 +40,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.RestartTTL == 0 {
 		o.RestartTTL = 8 * time.Second
 	}
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, ErrNoRedis
-	}
 	r := &run{options: o, report: &Report{}}
 	err := r.open(ctx)
 	if err == nil {
@@ -59,12 +51,12 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // A run has what all cells share.
 type run struct {
 	options Options
-	stage   *stage
+	stage   *stage.Stage
 	ledger  *database
 
 	mu     sync.Mutex
 	report *Report
-	nodes  []*node // all that were started
+	nodes  []*stage.Node // all that were started
 }
 
 // A database is a server with the tables of leases and of the ledger.
@@ -101,7 +93,7 @@ func (d *database) close() error {
 }
 
 func (r *run) open(ctx context.Context) (err error) {
-	if r.stage, err = openStage(); err != nil {
+	if r.stage, err = stage.Open(); err != nil {
 		return err
 	}
 	// Two processes a cell, with three connections and that of the renewals.
@@ -111,14 +103,14 @@ func (r *run) open(ctx context.Context) (err error) {
 
 func (r *run) close() error {
 	for _, n := range r.nodes {
-		n.kill()
+		n.Kill()
 	}
 	var errs []error
 	if r.ledger != nil {
 		errs = append(errs, r.ledger.close())
 	}
 	if r.stage != nil {
-		errs = append(errs, r.stage.close())
+		errs = append(errs, r.stage.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -132,7 +124,7 @@ func (r *run) all(ctx context.Context) error {
 	if !isPostgres(backend) {
 		return ErrNoServer
 	}
-	shared, err := r.startNodes(ctx, "shared", inMemory)
+	shared, err := r.startNodes(ctx, "shared", stage.InMemory())
 	if err != nil {
 		return err
 	}
@@ -159,8 +151,8 @@ func (r *run) all(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func (r *run) startNodes(ctx context.Context, name string, settings []string) ([]*node, error) {
-	nodes, err := r.stage.startNodes(ctx, name, settings)
+func (r *run) startNodes(ctx context.Context, name string, settings []string) ([]*stage.Node, error) {
+	nodes, err := r.stage.StartNodes(ctx, name, settings)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nodes = append(r.nodes, nodes...)
@@ -168,7 +160,7 @@ func (r *run) startNodes(ctx context.Context, name string, settings []string) ([
 }
 
 // pauses is a regime with a pause at each step.
-func (r *run) pauses(ctx context.Context, regime Regime, nodes []*node) error {
+func (r *run) pauses(ctx context.Context, regime Regime, nodes []*stage.Node) error {
 	c, err := r.openCell(ctx, r.ledger, regime, regime.Name, nodes, r.options.TTL)
 	if err != nil {
 		return err
@@ -189,9 +181,9 @@ func (r *run) pauses(ctx context.Context, regime Regime, nodes []*node) error {
 
 // restarts is a regime with nodes of its own, one of which restarts in each round.
 func (r *run) restarts(ctx context.Context, regime Regime, fault Fault) error {
-	settings := inMemory
+	settings := stage.InMemory()
 	if fault == RestartDurable {
-		settings = onDisk
+		settings = stage.OnDisk()
 	}
 	name := regime.Name + ", " + string(fault)
 	nodes, err := r.startNodes(ctx, name, settings)
@@ -249,16 +241,16 @@ func (r *run) note(round Round, err error) error {
 }
 
 // openCell starts two workers.
-func (r *run) openCell(ctx context.Context, d *database, regime Regime, name string, nodes []*node, ttl time.Duration) (*cell, error) {
+func (r *run) openCell(ctx context.Context, d *database, regime Regime, name string, nodes []*stage.Node, ttl time.Duration) (*cell, error) {
 	if err := openAccount(ctx, d.pool, name); err != nil {
 		return nil, err
 	}
 	c := &cell{pool: d.pool, regime: regime, name: name}
-	setup := Setup{DSN: d.server.DSN(), Regime: regime, Nodes: sockets(nodes), Name: name, TTL: ttl}
+	setup := Setup{DSN: d.server.DSN(), Regime: regime, Nodes: stage.Sockets(nodes), Name: name, TTL: ttl}
 	for label, p := range map[string]**process{"a": &c.a, "b": &c.b} {
 		setup.Label = label
 		var err error
-		if *p, err = r.stage.startProcess(ctx, r.options.Program, setup); err != nil {
+		if *p, err = startProcess(ctx, r.stage, r.options.Program, setup); err != nil {
 			c.close()
 			return nil, err
 		}

@@ -1,4 +1,6 @@
-package control
+// Package stage is what the processes of a comparison stand on, so that nothing of them is left, and the Redis servers among
+// them.
+package stage
 
 import (
 	"errors"
@@ -10,10 +12,10 @@ import (
 	"syscall"
 )
 
-// A stage is what the processes of a run stand on: a folder and a thread. Nothing of it is left, however this program ends:
+// A Stage is a folder and a thread. Nothing of it is left, however this program ends:
 // the kernel ends the processes with the thread that started them (Linux), and a janitor, a shell that waits for the end of
 // a pipe, removes the folder.
-type stage struct {
+type Stage struct {
 	folder  string
 	janitor *exec.Cmd
 	pipe    io.Closer
@@ -21,12 +23,13 @@ type stage struct {
 	ended   chan struct{}
 }
 
-func openStage() (*stage, error) {
-	folder, err := os.MkdirTemp("", "leasehold-controls-")
+// Open opens a stage. The caller closes it.
+func Open() (*Stage, error) {
+	folder, err := os.MkdirTemp("", "leasehold-bench-")
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{
+	s := &Stage{
 		folder: folder,
 		// It is run once more because a server may still be writing.
 		janitor: exec.Command("/bin/sh", "-c", `cat; rm -rf "$1"; sleep 1; rm -rf "$1"`, "janitor", folder),
@@ -48,7 +51,7 @@ func openStage() (*stage, error) {
 }
 
 // serve starts processes on a thread that lives as long as the stage: the parent that the kernel watches is the thread.
-func (s *stage) serve() {
+func (s *Stage) serve() {
 	defer close(s.ended)
 	runtime.LockOSThread()
 	for start := range s.starts {
@@ -56,23 +59,23 @@ func (s *stage) serve() {
 	}
 }
 
-// start starts a process that ends with this one.
-func (s *stage) start(cmd *exec.Cmd) error {
+// Start starts a process that ends with this one.
+func (s *Stage) Start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = childAttributes()
 	result := make(chan error)
 	s.starts <- func() { result <- cmd.Start() }
 	return <-result
 }
 
-// close is called when the processes have ended.
-func (s *stage) close() error {
+// Close is called when the processes have ended.
+func (s *Stage) Close() error {
 	close(s.starts)
 	<-s.ended
 	_ = s.janitor.Process.Kill()
 	_ = s.janitor.Wait() // That it was killed.
 	_ = s.pipe.Close()
 	if err := os.RemoveAll(s.folder); err != nil {
-		return fmt.Errorf("control: %w", err)
+		return fmt.Errorf("stage: %w", err)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package control
+package stage
 
 import "syscall"
 
