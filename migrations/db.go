@@ -55,19 +55,24 @@ func (u url) open() (connections, error) {
 var errURL = errors.New("connection string: not understood (not shown, it may have a password); in a URL write " +
 	"@ : / ? # % of a user or password as %40 %3A %2F %3F %23 %25, or leave the password to PGPASSWORD or PGPASSFILE")
 
-// hasRawPassword reports whether a URL ends early because of an unescaped / ? or # in its password. Such a URL parses:
-// the user becomes the host, and the password shows up in the error of the connection that fails.
+// hasRawPassword reports whether a URL is cut in the wrong place by an unescaped @ / ? or # in its password. Such a URL may
+// parse: parts of the password then are the host, the port or the database, and show up in the error of the connection that fails.
 func hasRawPassword(connString string) bool {
 	_, rest, ok := strings.Cut(connString, "://")
 	if !ok {
 		return false
 	}
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 || strings.Contains(rest[:end], "@") {
+	rest, fragment, _ := strings.Cut(rest, "#")
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	if strings.Count(authority, "@") > 1 || strings.Contains(path+fragment, "@") {
+		return true
+	}
+	if strings.Contains(authority, "@") {
 		return false
 	}
-	beforeValue, _, _ := strings.Cut(rest[end:], "=")
-	return strings.Contains(beforeValue, "@")
+	key, _, _ := strings.Cut(query, "=") // A value may have one: user=somebody@somewhere.
+	return strings.Contains(key, "@")
 }
 
 func severalHosts(config *pgconn.Config) bool {

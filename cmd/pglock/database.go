@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/leasehold-go/leasehold/migrations"
@@ -12,19 +13,20 @@ import (
 
 const databaseNotes = `Database: the -database flag, else the variable DATABASE_URL; a URL or keyword=value pairs. What it leaves
 out comes from the standard variables PGHOST, PGPORT, PGUSER, PGDATABASE, PGPASSWORD, PGSERVICE and the
-files PGPASSFILE and PGSERVICEFILE. Other users of this machine can read a command line: keep passwords
+files PGPASSFILE and PGSERVICEFILE. With none of them the command refuses, rather than guess. Other users of this machine can read a command line: keep passwords
 out of -database.
 `
 
 // database is the flags of every command that connects.
 type database struct {
+	flags   *flag.FlagSet
 	url     string
 	schema  string
 	timeout time.Duration
 }
 
 func databaseFlags(flags *flag.FlagSet) *database {
-	d := &database{}
+	d := &database{flags: flags}
 	schemaFlag(flags, &d.schema)
 	flags.StringVar(&d.url, "database", "", "connection `string`, without a password; default: DATABASE_URL, then PG* variables")
 	flags.DurationVar(&d.timeout, "timeout", 5*time.Minute, "give up after this `time`; 0: never")
@@ -35,22 +37,50 @@ func schemaFlag(flags *flag.FlagSet, schema *string) {
 	flags.StringVar(schema, "schema", migrations.DefaultSchema, "`name` of the schema of the tables, without quotes")
 }
 
-// db is the database to connect to.
-func (d *database) db(env environment) migrations.DB {
+// connString is what to connect by; "" leaves all to the PG* variables.
+func (d *database) connString(env environment) string {
 	if d.url != "" {
-		return migrations.URL(d.url)
+		return d.url
 	}
-	return migrations.URL(env.getenv("DATABASE_URL"))
+	return env.getenv("DATABASE_URL")
 }
 
-// limited bounds ctx by -timeout. The cause is told apart from an interruption.
-func (d *database) limited(ctx context.Context) (context.Context, context.CancelFunc, error) {
+// db is the database to connect to.
+func (d *database) db(env environment) migrations.DB { return migrations.URL(d.connString(env)) }
+
+// named refuses to go to whatever the system's defaults lead to: a script with an unset variable must not reach the wrong database.
+func (d *database) named(env environment) error {
+	given := false
+	d.flags.Visit(func(f *flag.Flag) { given = given || f.Name == "database" })
+	switch {
+	case d.url != "":
+		return nil
+	case given:
+		return &usageError{reason: "-database is empty; leave the flag out for DATABASE_URL and the PG* variables"}
+	}
+	for _, name := range databaseVariables {
+		if env.getenv(name) != "" {
+			return nil
+		}
+	}
+	return &usageError{reason: "no database given: set -database or one of " + strings.Join(databaseVariables, ", ")}
+}
+
+// databaseVariables each name a database, or a part of it.
+var databaseVariables = []string{"DATABASE_URL", "PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE"}
+
+// limited checks the flags, and bounds ctx by -timeout. The cause is told apart from an interruption.
+func (d *database) limited(ctx context.Context, env environment) (context.Context, context.CancelFunc, error) {
 	switch {
 	case d.schema == "":
 		return nil, nil, &usageError{reason: "-schema is empty; leave the flag out for " + migrations.DefaultSchema}
 	case d.timeout < 0:
 		return nil, nil, &usageError{reason: fmt.Sprintf("-timeout %s: must not be negative", d.timeout)}
-	case d.timeout == 0:
+	}
+	if err := d.named(env); err != nil {
+		return nil, nil, err
+	}
+	if d.timeout == 0 {
 		return ctx, func() {}, nil
 	}
 	cause := fmt.Errorf("-timeout of %s is over: %w", d.timeout, context.DeadlineExceeded)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/leasehold-go/leasehold/migrations"
 	"github.com/leasehold-go/leasehold/pglock"
 )
 
@@ -39,11 +40,19 @@ Every holder is told that its lease was revoked, and is refused by its fence. Sa
 				if !*yes {
 					return &usageError{reason: "revokes every lease of the schema; add -yes if that is meant"}
 				}
-				ctx, cancel, err := database.limited(ctx)
+				ctx, cancel, err := database.limited(ctx, env)
 				if err != nil {
 					return err
 				}
 				defer cancel()
+				// The first to connect is package migrations, which knows what must not be shown of a connection string.
+				status, err := migrations.Version(ctx, database.db(env), database.options(env))
+				if err != nil {
+					return err
+				}
+				if status.Version == 0 {
+					return fmt.Errorf("schema %q has no tables: run \"pglock migrate up -schema %s\"", database.schema, shellQuote(database.schema))
+				}
 				pool, err := database.pool(ctx, env)
 				if err != nil {
 					return err
@@ -66,11 +75,7 @@ Every holder is told that its lease was revoked, and is refused by its fence. Sa
 
 // pool connects for a client. The parser's own error is not shown: it may quote parts of a password.
 func (d *database) pool(ctx context.Context, env environment) (*pgxpool.Pool, error) {
-	url := d.url
-	if url == "" {
-		url = env.getenv("DATABASE_URL")
-	}
-	config, err := pgxpool.ParseConfig(url)
+	config, err := pgxpool.ParseConfig(d.connString(env))
 	if err != nil {
 		return nil, errors.New("connection string: not understood (not shown, it may have a password)")
 	}

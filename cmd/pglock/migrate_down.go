@@ -26,7 +26,7 @@ pglock_schema_migrations stay. Prints the version.
 				if !*yes {
 					return &usageError{reason: "drops tables with every token in them; stop all writers, then add -yes"}
 				}
-				ctx, cancel, err := database.limited(ctx)
+				ctx, cancel, err := database.limited(ctx, env)
 				if err != nil {
 					return err
 				}

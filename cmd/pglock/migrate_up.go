@@ -23,7 +23,7 @@ that is newer than this command is left as it is. Prints the version.
 				if err := checkVersion(*to); err != nil {
 					return err
 				}
-				ctx, cancel, err := database.limited(ctx)
+				ctx, cancel, err := database.limited(ctx, env)
 				if err != nil {
 					return err
 				}

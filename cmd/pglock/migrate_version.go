@@ -17,7 +17,7 @@ func migrateVersion() command {
 		setup: func(flags *flag.FlagSet) action {
 			database := databaseFlags(flags)
 			return func(ctx context.Context, env environment) error {
-				ctx, cancel, err := database.limited(ctx)
+				ctx, cancel, err := database.limited(ctx, env)
 				if err != nil {
 					return err
 				}

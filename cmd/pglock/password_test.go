@@ -59,6 +59,8 @@ func TestMigrate_PasswordIsNeverShown(t *testing.T) {
 		"raw URL as a flag":     {address, []string{"-database", raw}},
 		"raw URL as argument":   {address, []string{raw}},
 		"raw URL, slash":        {append(address, "DATABASE_URL=postgres://app:55/s3cret@"+hostPort+"/x"), nil},
+		"raw URL, slash and =":  {append(address, "DATABASE_URL=postgres://app:55/s3=cret@"+hostPort+"/x"), nil},
+		"raw URL, at":           {append(address, "DATABASE_URL=postgres://app:55@s3cret@"+hostPort+"/x"), nil},
 		"raw URL, hash":         {append(address, "DATABASE_URL=postgres://app:55#s3cret@"+hostPort+"/x?sslmode=disable"), nil},
 		"raw URL, question":     {append(address, "DATABASE_URL=postgres://app:55?s3cret@"+hostPort+"/x"), nil},
 		"raw URL, percent":      {append(address, "DATABASE_URL=postgres://app:s3cret%zz@"+hostPort+"/x"), nil},
@@ -68,10 +70,12 @@ func TestMigrate_PasswordIsNeverShown(t *testing.T) {
 		"unknown host":          {append(address, "DATABASE_URL=postgres://app:s3cret@nowhere.invalid/x"), nil},
 	}
 	for name, test := range bad {
-		code, stdout, stderr := pglockRun(t, test.env, append([]string{"migrate", "version"}, test.args...)...)
-		require.Contains(t, []int{1, 2}, code, name)
-		require.NotEmpty(t, stderr)
-		requireNoSecret(t, stdout+stderr)
+		for _, words := range [][]string{{"migrate", "version"}, {"epoch", "raise", "-yes"}} {
+			code, stdout, stderr := pglockRun(t, test.env, append(words, test.args...)...)
+			require.Contains(t, []int{1, 2}, code, name)
+			require.NotEmpty(t, stderr)
+			requireNoSecret(t, stdout+stderr)
+		}
 	}
 	_, _, stderr := pglockRun(t, []string{"DATABASE_URL=" + raw}, "migrate", "version")
 	require.Contains(t, stderr, "%40", "says how to write it")

@@ -83,3 +83,17 @@ func TestPglock_EmptySchemaIsRefused(t *testing.T) {
 		require.Contains(t, stderr, "-schema is empty")
 	}
 }
+
+// TestPglock_NoDatabaseIsGuessed: -database "$UNSET", or no variable at all, must not lead to the database on this machine.
+func TestPglock_NoDatabaseIsGuessed(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{{"migrate", "down", "-yes"}, {"migrate", "up"}, {"migrate", "version"}, {"epoch", "raise", "-yes"}} {
+		code, stdout, stderr := pglockRun(t, nil, words...)
+		require.Equal(t, 2, code)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, "no database given: set -database or one of DATABASE_URL, PGHOST")
+		code, _, stderr = pglockRun(t, []string{"DATABASE_URL=host=127.0.0.1 port=1", "PGHOST=127.0.0.1"}, append(words, "-database", "")...)
+		require.Equal(t, 2, code)
+		require.Contains(t, stderr, "-database is empty")
+	}
+}

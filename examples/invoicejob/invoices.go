@@ -48,13 +48,11 @@ func (db *database) writeInvoices(ctx context.Context, lease *pglock.Lease, writ
 		if err := lease.AdvanceTx(ctx, tx); err != nil {
 			return err
 		}
-		// Rounded half up to cents for each invoice: numeric's round is half away from zero, and no amount is negative.
 		done, err := tx.Exec(ctx, db.sql(`
 INSERT INTO {schema}.invoices (order_id, gross, total, token, written_by)
 SELECT
     order_id,
-    round(sum(unit_price * quantity), 2),
-    round(sum(unit_price * quantity * (1 - discount)), 2),
+`+amounts+`,
     $2::bigint,
     $3::text
 FROM {schema}.order_lines
@@ -66,3 +64,8 @@ GROUP BY order_id`), orders, int64(lease.Token()), writer)
 		return err
 	})
 }
+
+// amounts are gross and total of one invoice, rounded half up to cents: numeric's round is half away from zero, and no amount is
+// negative.
+const amounts = `    round(sum(unit_price * quantity), 2),
+    round(sum(unit_price * quantity * (1 - discount)), 2)`
