@@ -52,7 +52,7 @@ func (t *trial) recordedThings() recordedThings {
 	for _, name := range t.names {
 		for _, e := range t.database[name] {
 			switch {
-			case e.grants() || e.revokes():
+			case e.Grants() || e.Revokes():
 				found.tokens[holding{name, e.New.Token}] = e
 			case e.Kind == KindWrite:
 				found.writes[e.Write] = e

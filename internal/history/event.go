@@ -99,25 +99,25 @@ func (r *Row) equal(other *Row) bool {
 	return a == b && (r.Expires == nil) == (other.Expires == nil) && (r.Expires == nil || *r.Expires == *other.Expires)
 }
 
-// grants tells whether the event began a term. An attempt may be granted twice, the first term having expired unnoticed.
-func (e Event) grants() bool {
+// Grants tells whether the event began a term. An attempt may be granted twice, the first term having expired unnoticed.
+func (e Event) Grants() bool {
 	return e.Kind == KindLease && e.New != nil && e.New.Expires != nil &&
 		(e.Old == nil || e.Old.Holder != e.New.Holder || e.Old.Token != e.New.Token && e.Old.Acquired != e.New.Acquired)
 }
 
-// revokes tells whether the event gave the row of a term another token, as an operator does to fence its holder out.
-func (e Event) revokes() bool {
+// Revokes tells whether the event gave the row of a term another token, as an operator does to fence its holder out.
+func (e Event) Revokes() bool {
 	return e.Kind == KindLease && e.Old != nil && e.New != nil && e.Old.Holder == e.New.Holder &&
 		e.Old.Token != e.New.Token && e.Old.Acquired == e.New.Acquired
 }
 
-// goesOn tells whether the event changed the row of a term without beginning another: a renewal or a release.
-func (e Event) goesOn() bool {
+// GoesOn tells whether the event changed the row of a term without beginning another: a renewal or a release.
+func (e Event) GoesOn() bool {
 	return e.Kind == KindLease && e.Old != nil && e.New != nil && e.Old.Token == e.New.Token && e.Old.Holder == e.New.Holder
 }
 
-// renews tells whether the event moved the expiry of a term.
-func (e Event) renews() bool { return e.goesOn() && e.New.Expires != nil }
+// Renews tells whether the event moved the expiry of a term.
+func (e Event) Renews() bool { return e.GoesOn() && e.New.Expires != nil }
 
 // deletesAlive tells whether the event deleted a row whose term was not over.
 func (e Event) deletesAlive() bool {

@@ -72,7 +72,7 @@ func (t *trial) turns(calm Event, until int64) {
 // everGranted tells whether the record has a grant of the name.
 func (t *trial) everGranted(name string) bool {
 	for _, e := range t.database[name] {
-		if e.grants() {
+		if e.Grants() {
 			return true
 		}
 	}

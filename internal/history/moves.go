@@ -29,7 +29,7 @@ func (t *trial) locks() []*lock {
 		l, term := of(k.name), t.terms[k]
 		l.terms = append(l.terms, term)
 		l.expiry[k.token] = t.expiresFrom(term)
-		if term.revoked != nil && term.revoked.revokes() {
+		if term.revoked != nil && term.revoked.Revokes() {
 			l.expiry[term.revoked.New.Token] = l.expiry[k.token]
 		}
 	}
@@ -182,20 +182,20 @@ func (t *trial) untold(l *lock) []move {
 	}
 	highest, grants, writes := int64(0), map[int64]bool{}, map[int64]bool{}
 	for _, e := range t.database[l.name] {
-		grants[e.Xid] = grants[e.Xid] || e.grants() || e.revokes()
+		grants[e.Xid] = grants[e.Xid] || e.Grants() || e.Revokes()
 		writes[e.Xid] = writes[e.Xid] || e.Kind == KindWrite
 	}
 	for _, e := range t.database[l.name] {
 		switch {
-		case e.grants():
+		case e.Grants():
 			highest = max(highest, e.New.Token)
 			add(granted, e.New.Token, e)
-		case e.revokes():
+		case e.Revokes():
 			highest = max(highest, e.New.Token)
 			add(renumbered, e.New.Token, e)
 		case e.deletesAlive():
 			add(released, e.Old.Token, e)
-		case e.goesOn() && e.Old.Expires != nil && e.New.Expires == nil:
+		case e.GoesOn() && e.Old.Expires != nil && e.New.Expires == nil:
 			add(released, e.New.Token, e)
 		case e.Kind == KindFence && e.Token > highest && !grants[e.Xid] && !writes[e.Xid]:
 			add(raised, e.Token, e)

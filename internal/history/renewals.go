@@ -9,11 +9,11 @@ func noRevival(t *trial) {
 		revoked := map[int64]bool{} // tokens that an operator gave to the row of another's term
 		for _, e := range t.database[name] {
 			switch {
-			case e.revokes():
+			case e.Revokes():
 				revoked[e.New.Token] = true
-			case e.grants():
+			case e.Grants():
 				delete(revoked, e.New.Token)
-			case !e.renews():
+			case !e.Renews():
 			case e.Old.Expires == nil:
 				t.report([]Event{e}, "token %d of %q was renewed after its release", e.New.Token, e.New.Label)
 			case revoked[e.New.Token]:
@@ -44,9 +44,9 @@ func ownRows(t *trial) {
 		for _, e := range t.database[name] {
 			switch {
 			case e.By == "" || e.New == nil || e.By == e.New.Label:
-			case e.grants():
+			case e.Grants():
 				t.report([]Event{e}, "%q was granted token %d by a session of %q", e.New.Label, e.New.Token, e.By)
-			case e.goesOn() && (e.New.Expires != nil || raised[e.Xid] <= e.New.Token):
+			case e.GoesOn() && (e.New.Expires != nil || raised[e.Xid] <= e.New.Token):
 				t.report([]Event{e}, "%q changed the term of token %d, which is that of %q", e.By, e.New.Token, e.New.Label)
 			}
 		}

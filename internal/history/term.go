@@ -25,7 +25,7 @@ func (t *trial) findTerms() map[holding]*term {
 			switch {
 			case e.Kind != KindLease:
 				continue
-			case e.grants():
+			case e.Grants():
 				next := &term{granted: e, versions: []Event{e}}
 				if current != nil {
 					current.next = &e
@@ -35,7 +35,7 @@ func (t *trial) findTerms() map[holding]*term {
 				}
 				current = next
 			case current == nil:
-			case e.revokes() || e.deletesAlive():
+			case e.Revokes() || e.deletesAlive():
 				current.revoked = &e
 			case e.New == nil:
 			case e.New.Expires != nil:
@@ -70,7 +70,7 @@ func termsDoNotOverlap(t *trial) {
 			if e.Kind != KindLease {
 				continue
 			}
-			if e.grants() {
+			if e.Grants() {
 				t.grantReplaces(e, e.Old, last)
 				if last != nil && !last.New.equal(e.Old) { // The record has a gap, or the grant did not look.
 					t.grantReplaces(e, last.New, last)
@@ -110,9 +110,9 @@ func (t *trial) setBack(e Event) (by int64, found bool) {
 func (t *trial) written(e Event) []moment {
 	at := e.At
 	switch {
-	case e.grants():
+	case e.Grants():
 		at = e.New.Acquired
-	case e.renews():
+	case e.Renews():
 		at = e.New.Renewed
 	}
 	return t.clock.moments(at, t.notedSince(e), e.until())
@@ -153,7 +153,7 @@ func (t *trial) notBefore() map[int64]int64 {
 				continue
 			}
 			since[e.Seq] = at
-			if e.grants() {
+			if e.Grants() {
 				if call, found := called[holding{name, e.New.Token}]; found && call.Client == e.New.Label {
 					since[e.Seq] = max(at, call.From)
 				}

@@ -7,7 +7,7 @@ func tokensRise(t *trial) {
 		var granted, fence *Event
 		for _, e := range t.database[name] {
 			switch {
-			case e.grants():
+			case e.Grants():
 				if granted != nil && e.New.Token <= granted.New.Token {
 					t.report([]Event{*granted, e}, "token %d was granted after %d", e.New.Token, granted.New.Token)
 				}

@@ -24,7 +24,7 @@ func writesInTurn(t *trial) {
 		}
 		for _, e := range t.database[name] {
 			switch {
-			case e.grants():
+			case e.Grants():
 				highest(&e, &granted, e.New.Token)
 				known[e.New.Token] = true
 			case e.Kind == KindFence:
@@ -64,7 +64,7 @@ func grantsFence(t *trial) {
 			if e.Kind == KindFence {
 				highest = max(highest, e.Token)
 			}
-			if e.grants() && max(highest, fence[e.Xid]) < e.New.Token {
+			if e.Grants() && max(highest, fence[e.Xid]) < e.New.Token {
 				t.report([]Event{e}, "token %d was granted and the fence stayed at %d", e.New.Token, highest)
 			}
 		}
