@@ -11,9 +11,16 @@ import (
 // The test may stop, kill and freeze it.
 func Private(t testing.TB, settings map[string]string) *pgserver.Server {
 	t.Helper()
+	return PrivateWith(t, pgserver.Options{Settings: settings})
+}
+
+// PrivateWith is [Private] with all that a server can be told.
+func PrivateWith(t testing.TB, options pgserver.Options) *pgserver.Server {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	server, err := pgserver.Start(ctx, pgserver.Options{Private: true, Settings: settings})
+	options.Private = true
+	server, err := pgserver.Start(ctx, options)
 	if err != nil {
 		// A DSN is enough to run the other tests on.
 		Skip(t, "a server of its own is needed: "+err.Error())

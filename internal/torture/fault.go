@@ -40,11 +40,15 @@ var (
 	// settings are the server's own.
 	settings = &place{"settings", 1, 500 * time.Millisecond, 3 * time.Second, func(o Options) bool { return o.Server == nil }}
 	server   = &place{"server", 1, 600 * time.Millisecond, 1800 * time.Millisecond, func(o Options) bool { return o.Server == nil }}
-	pooler   = &place{"pooler", 1, time.Second, 3 * time.Second, func(o Options) bool { return o.Pooler == nil }}
+	// disk is that of the server's WAL.
+	disk = &place{"disk", 1, 2 * time.Second, 6 * time.Second, func(o Options) bool { return o.Disk == nil || o.Server == nil }}
+	// timepiece is the server's clock.
+	timepiece = &place{"clock", 1, time.Second, 4 * time.Second, func(o Options) bool { return o.Clock == nil }}
+	pooler    = &place{"pooler", 1, time.Second, 3 * time.Second, func(o Options) bool { return o.Pooler == nil }}
 )
 
 // places are all of them.
-var places = []*place{process, network, session, settings, server, pooler}
+var places = []*place{process, network, session, settings, server, disk, timepiece, pooler}
 
 func never(Options) bool { return false }
 
@@ -67,12 +71,17 @@ var faults = []fault{
 	refused,
 	terminated,
 	impatient,
+	revoked,
+	raised,
 	rewritten,
 	indexed,
 	freezeShort,
 	freezeLong,
 	restartFast,
 	restartImmediate,
+	diskFull,
+	ahead,
+	behind,
 	poolerRestart,
 }
 

@@ -23,6 +23,8 @@ var freezeLong = fault{"freeze long", 2, server, func(ctx context.Context, r *ru
 }}
 
 func (r *run) freeze(ctx context.Context, pause time.Duration) (deed, error) {
+	r.whole.Lock()
+	defer r.whole.Unlock()
 	if err := r.options.Server.Pause(); err != nil {
 		return deed{}, err
 	}
@@ -41,6 +43,8 @@ var restartImmediate = fault{"restart immediate", 1, server, func(ctx context.Co
 }}
 
 func (r *run) restart(ctx context.Context, mode pgserver.Mode, pause time.Duration) (deed, error) {
+	r.whole.Lock()
+	defer r.whole.Unlock()
 	from := clock.Now()
 	if err := r.options.Server.Stop(mode); err != nil {
 		return deed{}, err

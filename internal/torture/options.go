@@ -30,6 +30,12 @@ type Options struct {
 	// transactions, see PoolerSettings. Default: none.
 	Pooler *pgserver.Bouncer
 
+	// Clock is the server's, which was started with it. Default: it is the machine's, and stays right.
+	Clock *pgserver.Clock
+
+	// Disk has the server's WAL, and is filled. Default: it is the machine's, and is not.
+	Disk *pgserver.Disk
+
 	// Proxy gives a proxy in front of a DSN, and the DSN that leads through it. Each life has one of its own.
 	Proxy func(dsn string) (*faultnet.Proxy, string)
 

@@ -24,6 +24,8 @@ type run struct {
 	clients []*client
 	burials sync.WaitGroup // proxies of lives that are over
 
+	whole sync.Mutex // one fault of the whole server at a time; held while it lasts
+
 	mu       sync.Mutex
 	failures []string
 }

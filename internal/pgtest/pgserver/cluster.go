@@ -26,12 +26,15 @@ type cluster struct {
 	port       int
 	postmaster *process // nil: stopped
 	frozen     bool
+
+	environment []string // of the server's processes, beside the folder's
 }
 
 // newCluster runs initdb and starts the server.
 func newCluster(ctx context.Context, b binaries, options Options) (*cluster, error) {
 	return build(ctx, b, func(c *cluster) error {
-		if err := c.initialize(ctx); err != nil {
+		c.environment = options.Environment
+		if err := c.initialize(ctx, options); err != nil {
 			return err
 		}
 		return c.configure(options.settings())
@@ -86,9 +89,16 @@ func dsn(port int) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
 }
 
-func (c *cluster) initialize(ctx context.Context) error {
-	return c.tool(ctx, "initdb", "--pgdata", c.data(), "--username", "postgres", "--auth", "trust",
-		"--encoding", "UTF8", "--no-locale", "--no-sync")
+func (c *cluster) initialize(ctx context.Context, options Options) error {
+	arguments := []string{"--pgdata", c.data(), "--username", "postgres", "--auth", "trust",
+		"--encoding", "UTF8", "--no-locale", "--no-sync"}
+	if options.WAL != "" {
+		arguments = append(arguments, "--waldir", options.WAL)
+	}
+	if options.WALSegment != 0 {
+		arguments = append(arguments, "--wal-segsize", strconv.Itoa(options.WALSegment))
+	}
+	return c.tool(ctx, "initdb", arguments...)
 }
 
 // tool runs one of PostgreSQL's own.
@@ -136,6 +146,9 @@ func (c *cluster) configure(settings map[string]string) error {
 
 // start returns when the server accepts connections.
 func (c *cluster) start(ctx context.Context) error {
+	if c.postmaster != nil && c.postmaster.ended() { // By itself: a full disk in the midst of a recovery, say.
+		c.gone()
+	}
 	if c.postmaster != nil {
 		return nil
 	}
@@ -149,6 +162,7 @@ func (c *cluster) start(ctx context.Context) error {
 	defer func() { _ = log.Close() }()
 	// The port is an argument and not in the file: a standby copies the file.
 	cmd := c.folder.command(c.binaries.tool("postgres"), "-D", c.data(), "-p", strconv.Itoa(c.port))
+	cmd.Env = append(cmd.Env, c.environment...)
 	cmd.Stdout, cmd.Stderr = log, log
 	p, err := spawn(cmd, c.folder.account, syscall.SIGQUIT)
 	if err != nil {

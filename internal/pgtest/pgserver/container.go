@@ -38,6 +38,9 @@ func startDocker(ctx context.Context, options Options) (_ *Server, err error) {
 			err = fmt.Errorf("no engine: %v", reason)
 		}
 	}()
+	if len(options.Environment) > 0 || options.WAL != "" || options.WALSegment != 0 {
+		return nil, errors.New("a server in a container has no environment and no WAL folder of ours")
+	}
 	docker, err := testcontainers.NewDockerClientWithOpts(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("no engine: %w", err)

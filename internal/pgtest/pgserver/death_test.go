@@ -23,6 +23,9 @@ type left struct {
 
 // child starts a server and ends as it is told to, never by Close.
 func child(end string) {
+	if end == endOfDisk {
+		childWithDisk()
+	}
 	server, err := startBinaries(context.Background(), Options{})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

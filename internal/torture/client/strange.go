@@ -16,7 +16,7 @@ var expected = []string{
 	"55P03", "57014", // lock_timeout; statement_timeout or cancelled
 	"57P01", "57P02", "57P03", "57P05", // shutdown, crash, start-up, idle session
 	"25P03", "25P02", // idle in transaction; the transaction is aborted already
-	"53100", // the disk is full
+	"53100", "58", // the disk is full; what the operating system says of it
 }
 
 // strange notes an error of the server that no fault accounts for: a statement that is wrong in some mode or state would
