@@ -104,11 +104,16 @@ type place struct {
 // poolSize is how many sessions the pooler has for all clients of a test, unless the test says otherwise.
 const poolSize = 2
 
-// install makes a place on the shared server. Its pooler is the only one that logs in under the user's name with the
-// application names of its clients.
+// install makes a place on the shared server.
 func install(t testing.TB, mode pgx.QueryExecMode, settings ...map[string]string) place {
 	t.Helper()
 	dsn, schema := pgtest.Migrated(t)
+	return installOn(t, dsn, schema, mode, settings...)
+}
+
+// installOn makes one in a schema that has the tables.
+func installOn(t testing.TB, dsn, schema string, mode pgx.QueryExecMode, settings ...map[string]string) place {
+	t.Helper()
 	all := map[string]string{"default_pool_size": strconv.Itoa(poolSize), "max_client_conn": "500"}
 	for _, s := range settings {
 		maps.Copy(all, s)
