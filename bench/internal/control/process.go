@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -113,13 +114,14 @@ func (p *process) awaitWithin(ctx context.Context, limit time.Duration, kind eve
 	within, cancel := context.WithTimeoutCause(ctx, limit, errLimit)
 	defer cancel()
 	e, err = p.await(within, kind)
-	if err == errLimit {
+	if errors.Is(err, errLimit) {
 		return event{}, false, nil
 	}
 	return e, err == nil, err
 }
 
-var errLimit = fmt.Errorf("control: not in time")
+// errLimit ends a wait that may end without an event.
+var errLimit = errors.New("control: not in time")
 
 // awaitRenewed waits for a renewal that begins after now.
 func (p *process) awaitRenewed(ctx context.Context) error {
