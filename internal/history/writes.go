@@ -8,10 +8,11 @@ package history
 // under the same lock. So the order of the numbers is the order of commits, unless a check does not hold its lock,
 // which is what this rule is to find.
 func writesInTurn(t *trial) {
-	handed := map[holding]bool{} // also by a grant that a failover forgot
+	forgotten := map[holding]bool{} // tokens that were handed out, by a grant that a failover forgot
 	for _, e := range t.noted {
-		if e.Kind == KindGranted || e.Kind == KindAnswer && e.Token > 0 {
-			handed[holding{e.Name, e.Token}] = true
+		k := holding{e.Name, e.Token}
+		if (e.Kind == KindGranted || e.Kind == KindAnswer && e.Token > 0) && t.terms[k] == nil {
+			forgotten[k] = true
 		}
 	}
 	for _, name := range t.names {
@@ -39,7 +40,7 @@ func writesInTurn(t *trial) {
 					t.report([]Event{*granted, e}, "a write with token %d was committed after %d was granted", e.Token, granted.New.Token)
 				case written != nil && e.Token < written.Token:
 					t.report([]Event{*written, e}, "a write with token %d was committed after one with %d", e.Token, written.Token)
-				case granted != nil && !known[e.Token] && !handed[holding{name, e.Token}]:
+				case granted != nil && !known[e.Token] && !forgotten[holding{name, e.Token}]:
 					t.report([]Event{*granted, e}, "a write with token %d was committed, which was never granted", e.Token)
 				}
 				highest(&e, &written, e.Token)
