@@ -32,6 +32,9 @@ type Settings struct {
 type Cluster struct {
 	Members []*Member
 
+	// Reinitialized counts the members that did not find back by themselves after a fault.
+	Reinitialized int
+
 	programs programs
 	account  account
 	folder   string

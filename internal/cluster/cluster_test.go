@@ -138,7 +138,10 @@ func (r *run) all(ctx context.Context, seed uint64) {
 	r.load = startLoad(t, r.c.DSN("target_session_attrs=read-write&connect_timeout=1"), r.mode.name, seed, r.names, r.outlive)
 	r.granted(ctx, clock.Now())
 	for i, f := range r.mode.faults {
-		r.round(ctx, i+1, f)
+		if err := r.round(ctx, i+1, f); err != nil {
+			t.Errorf("%s, round %d: %s: %v", r.mode.name, i+1, f.name, err)
+			break // What there is is judged.
+		}
 	}
 	sleep(ctx, 2*time.Second)
 	r.load.stop()
@@ -146,22 +149,24 @@ func (r *run) all(ctx context.Context, seed uint64) {
 }
 
 // round has one fault, waits until the cluster is whole and every name has been granted again.
-func (r *run) round(ctx context.Context, number int, f fault) {
-	t := r.t
+func (r *run) round(ctx context.Context, number int, f fault) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	leader, err := r.c.Whole(ctx)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	r.sample()
 	sleep(ctx, between(r.dice, time.Second, 3*time.Second))
 	now := round{fault: f}
-	now.timeline, err = timeline(ctx, leader)
-	require.NoError(t, err)
+	if now.timeline, err = timeline(ctx, leader); err != nil {
+		return err
+	}
 	now.from = clock.Now()
 	now.said, err = f.do(ctx, r.c, leader, r.dice)
-	require.NoError(t, err, "round %d: %s", number, f.name)
-	_, err = r.c.Whole(ctx)
-	require.NoError(t, err, "round %d: %s: %s", number, f.name, now.said)
+	if err == nil {
+		_, err = r.c.Whole(ctx)
+	}
 	now.to = clock.Now()
 	r.note(history.KindFault, now.from, f.name+": "+now.said)
 	if f.failover {
@@ -172,10 +177,14 @@ func (r *run) round(ctx context.Context, number int, f fault) {
 		r.note(history.KindCrash, now.from, text)
 	}
 	r.sample()
+	if err != nil {
+		return err
+	}
 	now.ready = r.granted(ctx, now.to)
 	r.rounds = append(r.rounds, now)
-	t.Logf("%s, round %d: %s: %s; whole after %.1f s, every name granted again %.1f s later", r.mode.name, number, f.name, now.said,
+	r.t.Logf("%s, round %d: %s: %s; whole after %.1f s, every name granted again %.1f s later", r.mode.name, number, f.name, now.said,
 		float64(now.to-now.from)/1e6, float64(now.ready-now.to)/1e6)
+	return nil
 }
 
 func (r *run) note(kind history.Kind, from int64, text string) {
@@ -225,7 +234,7 @@ func (r *run) judge(ctx context.Context) {
 	for _, v := range found {
 		t.Errorf("%s: %v", r.mode.name, v)
 	}
-	t.Logf("%s: %d rounds: %+v", r.mode.name, len(r.rounds), tally)
+	t.Logf("%s: %d rounds: %+v; members made anew so far: %d", r.mode.name, len(r.rounds), tally, r.c.Reinitialized)
 	t.Log(r.times(events))
 	// Something happened that could have gone wrong.
 	require.Greater(t, tally.Grants, 5*len(r.rounds))

@@ -28,7 +28,8 @@ var faults = []fault{
 	{"cut off", 3, true, cutOff},
 	{"cut from etcd, one way", 2, true, cutFromEtcd},
 	{"cut from clients", 1, false, cutFromClients},
-	{"switchover", 2, true, switchover},
+	{"cut from replicas", 1, false, cutFromReplicas},
+	{"switchover", 1, true, switchover},
 }
 
 func faultNamed(name string) fault {
@@ -106,6 +107,16 @@ func cutFromClients(ctx context.Context, _ *cluster.Cluster, leader *cluster.Mem
 	pause := between(d, 3*time.Second, 10*time.Second)
 	sleep(ctx, pause)
 	return fmt.Sprintf("%s, for %v", said, pause), nil
+}
+
+// cutFromReplicas leaves the leader its key, so that nobody fails over. What it confirms alone reaches the replicas later, unless it
+// confirms nothing without them.
+func cutFromReplicas(ctx context.Context, _ *cluster.Cluster, leader *cluster.Member, d *rand.Rand) (string, error) {
+	leader.Peers.Set(faultnet.BlackHole())
+	defer leader.Heal()
+	pause := between(d, 3*time.Second, 10*time.Second)
+	sleep(ctx, pause)
+	return fmt.Sprintf("for %v", pause), nil
 }
 
 func switchover(ctx context.Context, c *cluster.Cluster, leader *cluster.Member, _ *rand.Rand) (string, error) {

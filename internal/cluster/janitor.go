@@ -4,6 +4,7 @@ package cluster
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +41,7 @@ func (j *janitor) work(folder string) error {
 	_ = j.pipe.Close()
 	err := j.cmd.Wait()
 	if _, gone := os.Stat(folder); !os.IsNotExist(gone) {
-		return fmt.Errorf("the folder %s is still there: %v, %w", folder, gone, err)
+		return errors.Join(fmt.Errorf("the folder %s is still there", folder), gone, err)
 	}
 	return err
 }

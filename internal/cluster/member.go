@@ -115,6 +115,8 @@ func (m *Member) configure(settings Settings) error {
 				"fsync": "off", "full_page_writes": "on", "wal_log_hints": "on",
 				"shared_buffers": "16MB", "max_connections": 60, "max_wal_size": "512MB", "wal_keep_size": "256MB",
 				"timezone": "UTC", "log_timezone": "UTC", "log_min_messages": "warning",
+				// A leader that shuts down waits for replicas that are cut off, for this long.
+				"wal_sender_timeout": "10s", "wal_receiver_timeout": "10s",
 				"wal_retrieve_retry_interval": "500ms", // A replica that finds no slot yet asks again soon.
 			},
 		},

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // A state is what Patroni's /cluster says of a member.
@@ -80,11 +82,15 @@ func (c *Cluster) Leader(ctx context.Context, not *Member) (*Member, error) {
 	}
 }
 
+// stuck is how long a member may take to follow a leader. One that takes longer is made anew from the leader's data, as an operator
+// would do it.
+const stuck = time.Minute
+
 // Whole waits until one member leads and the others stream from it on its timeline, one of them synchronously if wanted. It
 // returns the leader.
 func (c *Cluster) Whole(ctx context.Context) (*Member, error) {
 	var last string
-	for {
+	for since := time.Now(); ; {
 		for _, m := range c.Members {
 			if _, err := m.call(ctx, http.MethodGet, "/primary", nil); err != nil {
 				continue
@@ -94,6 +100,12 @@ func (c *Cluster) Whole(ctx context.Context) (*Member, error) {
 				return m, nil
 			}
 			last = fmt.Sprint(said, err)
+			if time.Since(since) > stuck {
+				since = time.Now()
+				if err := c.reinitialize(ctx, m); err != nil {
+					last += ": " + err.Error()
+				}
+			}
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
 			return nil, errors.Join(fmt.Errorf("the cluster does not become whole: %s", last), err)
@@ -124,6 +136,24 @@ func (c *Cluster) whole(ctx context.Context, leader *Member) (bool, string, erro
 	known := slices.ContainsFunc(states, func(s state) bool { return s.Role == "sync_standby" }) // The one that may be promoted.
 	said += fmt.Sprintf(", %d streaming, %d synchronous", streaming, synchronous)
 	return streaming == len(c.Members)-1 && synchronous > 0 == wanted && known == wanted, said, err
+}
+
+// reinitialize makes the members anew that do not stream from the leader.
+func (c *Cluster) reinitialize(ctx context.Context, leader *Member) error {
+	var streaming []string
+	err := leader.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, _ := conn.Query(ctx, "SELECT application_name FROM pg_stat_replication WHERE state = 'streaming'")
+		var err error
+		streaming, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	for _, m := range c.Members {
+		if err == nil && m != leader && !slices.Contains(streaming, m.Name) {
+			c.Reinitialized++
+			_, err = m.call(ctx, http.MethodPost, "/reinitialize", map[string]bool{"force": true})
+		}
+	}
+	return err
 }
 
 // synchronous tells whether Patroni is to keep a synchronous replica.

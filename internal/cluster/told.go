@@ -41,6 +41,11 @@ type Tally struct {
 	LostGrants, LostWrites           int // confirmed, and not in the record
 	StaleGrants, StaleWrites         int // confirmed by a former leader after the next had confirmed something
 	StaleRefusals                    int // "held", naming a term of an earlier timeline than somebody had been granted by then
+
+	// Overtaken are the terms that their holder still trusted when it was told of the next grant of the name to somebody else, because
+	// the failover lost them; Overlap is for how long at most, in µs.
+	Overtaken int
+	Overlap   int64
 }
 
 // An Ack is a commit that a client was told of, and the timeline that it was on.
@@ -110,6 +115,7 @@ func sweep(acks []Ack, amount int64, look func(a *Ack, amount int64) int64) {
 func Judge(events []history.Event, p Promise) (Tally, []history.Violation) {
 	j := &judge{promise: p, events: events, acks: Acks(events)}
 	j.count()
+	j.overtaken()
 	j.record()
 	j.toldOnce()
 	j.inOrder(RuleToldRises, history.KindAnswer, false, func(a Ack) string { return fmt.Sprint(a.Timeline, " ", a.Name) })
@@ -165,6 +171,34 @@ func (j *judge) count() {
 			j.tally.Unknown++
 		}
 	}
+}
+
+// overtaken compares what holders trusted with when the next holder was told of its grant. Where nothing is lost, history's rule about
+// trust finds none.
+func (j *judge) overtaken() {
+	next := map[string][]Ack{} // grants of a name
+	for _, a := range j.acks {
+		if a.Kind == history.KindAnswer {
+			next[a.Name] = append(next[a.Name], a)
+		}
+	}
+	terms := map[string]bool{}
+	for _, e := range j.events {
+		if e.Kind != history.KindTrusts || e.Left <= 0 {
+			continue
+		}
+		for _, a := range next[e.Name] {
+			if a.From > e.From {
+				break
+			}
+			if a.Token > e.Token && a.To < e.From {
+				terms[key(e.Name, e.Token)] = true
+				j.tally.Overlap = max(j.tally.Overlap, e.From-a.To)
+				break
+			}
+		}
+	}
+	j.tally.Overtaken = len(terms)
 }
 
 // record has package history judge what the database recorded, and, where nothing may be lost, all the rest as well.

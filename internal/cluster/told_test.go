@@ -72,6 +72,7 @@ func lossy() *story {
 	s.written("a", second+1, second+1, "w2")
 	s.told("a", 3, 350, 360)
 	s.wrote("a", 3, 1, 361, 365, "stale")
+	s.add(history.Event{Kind: history.KindTrusts, Name: "a", Token: 2, From: 325, To: 326, Left: 10, Client: "c2"})
 	s.add(history.Event{Kind: history.KindRefused, Name: "a", Token: 2, From: 320, To: 330, Write: "refused", Text: cluster.TimelineText(2)})
 	s.add(history.Event{Kind: history.KindAnswer, Name: "a", Seen: 3, From: 366, To: 370, Client: "d", Text: history.AnswerHeld})
 	return s
@@ -83,6 +84,7 @@ func TestJudge_ALossyFailoverBreaksNoPromise(t *testing.T) {
 	require.Empty(t, found)
 	require.Equal(t, cluster.Tally{
 		Grants: 4, Writes: 4, Refused: 1, LostGrants: 2, LostWrites: 2, StaleGrants: 1, StaleWrites: 1, StaleRefusals: 1,
+		Overtaken: 1, Overlap: 15,
 	}, tally)
 }
 
