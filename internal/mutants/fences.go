@@ -64,7 +64,8 @@ var fences = []Mutant{
 			{runGo, "errors.As(err, &unknown) || errors.Is(err, errEnded)", "errors.Is(err, errEnded)"},
 			{runGo, "return state == stateSerialization ||", "return errors.As(err, &unknown) || state == stateSerialization ||"},
 		},
-		Favour: []string{"run", "reset after", "replies dropped", "replies held back"},
 		Rules:  []string{history.RuleConfirmed},
+		Favour: []string{"run"},
+		Faults: []string{"reset after"},
 	},
 }

@@ -13,6 +13,8 @@ type Mutant struct {
 	Edits []Edit
 	// Favour names operations and faults of the torture that bring the fault to light soon.
 	Favour []string
+	// Faults are those that take part. Default: all.
+	Faults []string
 	// Rules are those of package history of which one must find the fault. Without them the mutant is none: nothing may be
 	// found.
 	Rules []string

@@ -63,11 +63,7 @@ func TestMutants_AreFound(t *testing.T) {
 		server := pgtest.Private(t, nil)
 		workers.Go(func() {
 			for m := range queue {
-				t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {
-					for i := range *runs {
-						m.find(t, server, chosen+uint64(i))
-					}
-				})
+				t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) { m.find(t, server, chosen) })
 			}
 		})
 	}
@@ -88,7 +84,7 @@ func choose(t *testing.T, chosen uint64) []Mutant {
 	case "":
 		var others []string
 		for _, m := range All() {
-			if !slices.Contains(always, m.Name) && m.Suite == nil && !m.Slow { // A failover has tests of its own, and takes long.
+			if !slices.Contains(always, m.Name) && m.quick() {
 				others = append(others, m.Name)
 			}
 		}
@@ -107,6 +103,9 @@ func choose(t *testing.T, chosen uint64) []Mutant {
 	return list
 }
 
+// quick tells whether it is drawn: not if it takes a minute.
+func (m Mutant) quick() bool { return m.Suite == nil && !m.Slow && !m.Calm }
+
 func names(list []Mutant) string {
 	var all []string
 	for _, m := range list {
@@ -115,33 +114,51 @@ func names(list []Mutant) string {
 	return strings.Join(all, ", ")
 }
 
-// find builds the mutant and looks for its fault.
+// find builds the mutant and looks for its fault, as often as -runs says.
 func (m Mutant) find(t *testing.T, server *pgserver.Server, seed uint64) {
 	t.Helper()
-	started := time.Now()
-	took := func() time.Duration { return time.Since(started).Round(100 * time.Millisecond) }
 	if m.Suite != nil {
-		m.failSuite(t)
-		t.Logf("found by %s in %v", m.Suite.Run, took())
+		took := timed(func() { m.failSuite(t) })
+		t.Logf("found by %s in %v", m.Suite.Run, took)
 		return
 	}
-	dir := t.TempDir()
-	program, err := m.build(t.Context(), root(t), dir, "internal/torture/client")
-	require.NoError(t, err)
-	built := took()
-	started = time.Now()
+	var program string
+	built := timed(func() {
+		var err error
+		program, err = m.build(t.Context(), root(t), t.TempDir(), "internal/torture/client")
+		require.NoError(t, err)
+	})
+	var times []time.Duration
+	for i := range *runs {
+		var found string
+		times = append(times, timed(func() { found = m.hunt(t, server, program, seed+uint64(i)) }))
+		t.Logf("built in %v, %v: %s", built, times[i], found)
+	}
+	slices.Sort(times)
+	t.Logf("%s: median of %d: %v, longest %v", m.Name, len(times), times[len(times)/2], times[len(times)-1])
+}
+
+// hunt lets the torture loose on the mutant until it is found, and returns the report. It finds nothing in one that is none.
+func (m Mutant) hunt(t *testing.T, server *pgserver.Server, program string, seed uint64) string {
+	t.Helper()
 	if m.Rules == nil {
 		require.Empty(t, m.torture(t, server, program, seed))
-		return
+		return "clean"
 	}
-	for try := uint64(0); ; try++ {
-		found := m.torture(t, server, program, seed+try<<32)
+	started := time.Now()
+	for again := uint64(0); ; again++ {
+		found := m.torture(t, server, program, seed+again<<32)
 		if i := slices.IndexFunc(found, m.Caught); i >= 0 {
-			t.Logf("built in %v, found in %v: %v", built, took(), found[i])
-			return
+			return found[i].String()
 		}
 		require.Less(t, time.Since(started), limit, "not found; only %v", found)
 	}
+}
+
+func timed(work func()) time.Duration {
+	started := time.Now()
+	work()
+	return time.Since(started).Round(100 * time.Millisecond)
 }
 
 // torture runs until the fault is found, or for a short time for a mutant that is judged at the end.
@@ -158,6 +175,7 @@ func (m Mutant) torture(t *testing.T, server *pgserver.Server, program string, s
 		Program:  program,
 		Proxy:    func(dsn string) (*faultnet.Proxy, string) { return faultnet.ListenDSN(t, dsn) },
 		Favour:   m.Favour,
+		Faults:   m.Faults,
 		MinTTL:   300 * time.Millisecond,
 		MaxTTL:   500 * time.Millisecond,
 		Enough:   func(r *torture.Report) bool { return slices.ContainsFunc(history.Check(r.Events), m.Caught) },
