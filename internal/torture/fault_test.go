@@ -2,6 +2,10 @@ package torture
 
 import (
 	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,4 +69,22 @@ func TestFaults_OnlyThoseThatAreNamedAndCan(t *testing.T) {
 	require.Nil(t, newNemesis(&run{options: options}, process, 1))
 	require.ErrorContains(t, Options{Faults: []string{"rest"}}.check(), `no fault "rest"`)
 	require.ErrorContains(t, Options{Faults: []string{restartFast.name}}.check(), "can take part")
+}
+
+// TestFaults_AreInTheDocument: the table of docs/torture.md names each fault, and no other.
+func TestFaults_AreInTheDocument(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/torture.md")
+	require.NoError(t, err)
+	var documented, there []string
+	for _, row := range regexp.MustCompile(`(?m)^\| [a-z ]*\| ([a-z ,;]+) \|`).FindAllStringSubmatch(string(text), -1) {
+		for _, name := range strings.FieldsFunc(row[1], func(r rune) bool { return r == ',' || r == ';' }) {
+			documented = append(documented, strings.TrimSpace(name))
+		}
+	}
+	documented = slices.DeleteFunc(documented, func(name string) bool { return name == "fault" }) // The heading.
+	for _, f := range faults {
+		there = append(there, f.name)
+	}
+	require.ElementsMatch(t, there, documented)
 }

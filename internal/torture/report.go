@@ -89,6 +89,9 @@ func readOne(name string) ([]history.Event, error) {
 // count counts what there should be enough of.
 func (report *Report) count(e history.Event) {
 	c := report.Counts
+	if e.Seq > 0 && e.Up == 0 {
+		c["recorded without the machine's clock"]++
+	}
 	switch e.Kind {
 	case history.KindLease:
 		switch {

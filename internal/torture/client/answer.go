@@ -57,10 +57,18 @@ func (c *client) keep(ctx context.Context, name string, ask func(context.Context
 	}
 }
 
-// release gives a lease back and notes what came of it. The client does not hold it any more.
+// release gives a lease back and notes what came of it. The client does not hold it any more. A second call says what the first has
+// found, and nothing of the present: it is not noted.
 func (c *client) release(ctx context.Context, l *pglock.Lease) error {
+	c.mu.Lock()
+	again := c.freed[l]
+	c.freed[l] = true
+	c.mu.Unlock()
 	from := clock.Now()
 	err := l.Release(ctx)
+	if again {
+		return err
+	}
 	said := history.ReleaseDone
 	switch {
 	case errors.Is(err, pglock.ErrLost):

@@ -34,6 +34,7 @@ type client struct {
 	closes bool // the operation close was drawn
 
 	mu     sync.Mutex
+	freed  map[*pglock.Lease]bool     // by a call of Release
 	leases map[string]*pglock.Lease   // held, by name
 	over   map[string][]*pglock.Lease // lost or released, the latest last
 	loose  []*pglock.Lease            // abandoned, and still renewed
@@ -45,6 +46,7 @@ func newClient(setup protocol.Setup, book *notebook.Notebook) (*client, error) {
 		setup:  setup,
 		book:   book,
 		plan:   plan.Plan{Seed: setup.Seed, Who: setup.Label},
+		freed:  map[*pglock.Lease]bool{},
 		leases: map[string]*pglock.Lease{},
 		over:   map[string][]*pglock.Lease{},
 	}
