@@ -11,7 +11,10 @@ import (
 // Each sample bounds the difference of the two from both sides; together they leave a narrow interval. Both run at the same
 // rate, except where the database's was set: at the steps that a history notes, and where two samples contradict each
 // other. Between two steps lies a span. In the window of a step both its spans are possible.
-type Clock struct{ spans []span }
+type Clock struct {
+	spans []span
+	steps []Event // as noted, for a history without samples
+}
 
 // A span is a time between two steps.
 type span struct {
@@ -57,7 +60,7 @@ func NewClock(events []Event) Clock {
 		parts = append(parts, spans(within, from.From, to.To))
 	}
 	unsampled(parts, steps)
-	return Clock{slices.Concat(parts...)}
+	return Clock{slices.Concat(parts...), steps}
 }
 
 // spans divides the time between two known steps where samples contradict each other.
@@ -182,6 +185,11 @@ func (c Clock) near(list []moment) []moment {
 
 // jumped tells whether the clock may have been set forwards (or back) between two times, by how much at most in sum.
 func (c Clock) jumped(from, to int64, forwards bool) (by int64, found bool) {
+	for _, s := range c.steps {
+		if !c.Known() && s.To >= from && s.From <= to && (s.Left > 0) == forwards {
+			by, found = by+max(s.Left, -s.Left), true
+		}
+	}
 	for i := 1; i < len(c.spans); i++ {
 		before, after := c.spans[i-1], c.spans[i]
 		if before.to < from || after.from > to {

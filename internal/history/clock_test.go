@@ -51,6 +51,12 @@ func TestCheck_ClockSteps(t *testing.T) {
 			s.trusts("a", 1, "c1", 1700, 100)
 			s.set(2000, 3000)
 		}},
+		{"forwards: too small a step is no excuse", history.RuleTrust, "although 2 was granted", func(s *story) {
+			s.set(2000, 100)
+			s.release("a", 2100, "c1")
+			s.grant("a", 2, "c2", 2200, 6000)
+			s.trusts("a", 1, "c1", 2300, 100)
+		}},
 		{"forwards: granted before the row had expired on the new clock", history.RuleNoOverlap, "1000 µs before the term of token 1", func(s *story) {
 			s.set(2000, 2000)
 			s.grant("a", 2, "c2", 2999, 6000)

@@ -162,15 +162,15 @@ func (t *trial) released(l *lock, e Event) moveKind {
 // trustCounts tells whether the last time that a client trusted a token shows that it held. It does not if the term
 // may have been cut short meanwhile.
 func (t *trial) trustCounts(name string, token int64, e Event) bool {
-	since := int64(beginning)
+	since, over := int64(beginning), true
 	if term := t.terms[holding{name, token}]; term != nil {
 		if term.revoked != nil {
 			return false
 		}
-		since = earliest(t.written(term.granted))
+		since, over = earliest(t.written(term.granted)), t.expiresFrom(term) <= e.To
 	}
 	_, cut := t.clock.jumped(since, e.To, true)
-	return !cut && !t.crashed(since, e.To, true)
+	return !(cut && over) && !t.crashed(since, e.To, true)
 }
 
 // untold are the moves that the record has, at the times at which they may have been committed.

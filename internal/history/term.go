@@ -136,8 +136,9 @@ func (t *trial) notedSince(e Event) int64 {
 	return beginning
 }
 
-// notBefore is for each change of a row a time of the machine's clock before which it was not made: a row is locked from then until
-// the commit, so the change before it had been recorded; and the call that a client was granted it in had begun.
+// notBefore is for each event of the database a time of the machine's clock before which it was not made. A row is locked from its
+// change until the commit, so the change before it had been recorded; a write holds its fence in the same way; and the call that a
+// client was granted a term in had begun.
 func (t *trial) notBefore() map[int64]int64 {
 	called := map[holding]Event{}
 	for _, e := range t.noted {
@@ -147,19 +148,20 @@ func (t *trial) notBefore() map[int64]int64 {
 	}
 	since := map[int64]int64{}
 	for _, name := range t.names {
-		at := int64(beginning)
+		lease, fence := int64(beginning), int64(beginning)
 		for _, e := range t.database[name] {
-			if e.Kind != KindLease {
-				continue
+			row := &fence
+			if e.Kind == KindLease {
+				row = &lease
 			}
-			since[e.Seq] = at
+			since[e.Seq] = *row
 			if e.Grants() {
 				if call, found := called[holding{name, e.New.Token}]; found && call.Client == e.New.Label {
-					since[e.Seq] = max(at, call.From)
+					since[e.Seq] = max(*row, call.From)
 				}
 			}
-			if e.Up > 0 {
-				at = e.Up
+			if e.Up > 0 && e.Kind != KindWrite { // Writes may share a fence.
+				*row = e.Up
 			}
 		}
 	}

@@ -37,8 +37,8 @@ func trustWithinTerm(t *trial) {
 		if !t.clock.Known() || e.Left <= 0 && e.Kind == KindGranted { // Handed, and over at once.
 			continue
 		}
-		if since, ok := t.trustWithinExpiry(e, limits[holding{e.Name, e.Token}]); ok {
-			t.trustBeforeNext(e, since, grants[e.Name])
+		if rests, ok := t.trustWithinExpiry(e, limits[holding{e.Name, e.Token}]); ok {
+			t.trustBeforeNext(e, rests, grants[e.Name])
 		}
 	}
 }
@@ -47,7 +47,8 @@ func trustWithinTerm(t *trial) {
 type limit struct {
 	version Event
 	since   int64 // it was not written before, on the machine's clock
-	until   int64 // its expiry is not after, unless the clock is set
+	sooner  int64 // its expiry is not before, unless the clock is set
+	until   int64 // and not after
 }
 
 // limits are those of each term, in the order of the record.
@@ -56,7 +57,7 @@ func (t *trial) limits() map[holding][]limit {
 	for k, term := range t.terms {
 		for _, v := range term.versions {
 			for _, m := range t.clock.near(t.written(v)) {
-				all[k] = append(all[k], limit{v, m.lo, *v.New.Expires - m.low})
+				all[k] = append(all[k], limit{v, m.lo, *v.New.Expires - m.high, *v.New.Expires - m.low})
 			}
 		}
 		slices.SortStableFunc(all[k], func(a, b limit) int { return cmp.Compare(a.since, b.since) })
@@ -65,13 +66,13 @@ func (t *trial) limits() map[holding][]limit {
 }
 
 // trustWithinExpiry compares until when the client trusts with the latest expiry that had been written by then. It returns
-// since when the version may be there that the trust rests on.
-func (t *trial) trustWithinExpiry(e Event, limits []limit) (since int64, ok bool) {
+// the version that the trust rests on.
+func (t *trial) trustWithinExpiry(e Event, limits []limit) (rests limit, ok bool) {
 	until, known := e.From+e.Left+e.Margin, int64(beginning)
 	written := sort.Search(len(limits), func(i int) bool { return limits[i].since > e.To })
 	for i := written - 1; i >= 0; i-- {
 		if limits[i].until >= until {
-			return limits[i].since, true
+			return limits[i], true
 		}
 		known = max(known, limits[i].until)
 	}
@@ -85,7 +86,7 @@ func (t *trial) trustWithinExpiry(e Event, limits []limit) (since int64, ok bool
 	default:
 		t.report([]Event{e}, "%q trusts token %d for %d µs longer than the database", e.Client, e.Token, until-e.Margin-known)
 	}
-	return 0, false
+	return limit{}, false
 }
 
 // A later is a grant of a name, and the earliest time by which a grant of its token or a higher one was certainly there.
@@ -113,18 +114,18 @@ func (t *trial) grantsByToken() map[string][]later {
 }
 
 // trustBeforeNext looks whether another term had begun when the client was asked. That is no fault if the clock was set forwards
-// between the version that the trust rests on and the next grant, if an operator ended the term, or if the database went
-// back to before it.
-func (t *trial) trustBeforeNext(e Event, since int64, grants []later) {
+// between the version that the trust rests on and the next grant, by as much as that came too soon; if an operator ended the
+// term; or if the database went back to before it.
+func (t *trial) trustBeforeNext(e Event, rests limit, grants []later) {
 	i := sort.Search(len(grants), func(i int) bool { return grants[i].token > e.Token })
 	if i == len(grants) || grants[i].by >= e.From {
 		return
 	}
 	next := grants[i]
-	if _, found := t.clock.jumped(since, next.by, true); found {
+	if by, found := t.clock.jumped(rests.since, next.by, true); found && by >= rests.sooner-next.by {
 		return
 	}
-	if term := t.terms[holding{e.Name, e.Token}]; term != nil && term.revoked != nil || t.crashed(since, next.by, true) {
+	if term := t.terms[holding{e.Name, e.Token}]; term != nil && term.revoked != nil || t.crashed(rests.since, next.by, true) {
 		return
 	}
 	t.report([]Event{next.grant, e}, "%q trusts token %d although %d was granted to %q %d µs before", e.Client, e.Token,
