@@ -42,6 +42,10 @@ func (e *StaleError) Is(target error) bool { return target == ErrStale }
 // through: a serialization failure, a deadlock or a timeout is for the caller's retry loop, and never stale.
 func (f Fence) explain(o op, err error) error {
 	missing := ""
+	if o != opRun && sqlState(err) == "42501" {
+		return fmt.Errorf("fencing: %s %q: this role lacks a privilege in schema %q, or on the table: docs/roles.sql has the grants: %w",
+			o, f.Name, f.schema(), err)
+	}
 	switch code, guards := sqlState(err), o == opGuard || o == opGuardRows || o == opUnguard || o == opGuards; {
 	case o == opRun: // may be of a table of work
 	case !guards && (code == "42P01" || code == "3F000" || code == "42703"): // undefined table, schema, column

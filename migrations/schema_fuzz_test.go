@@ -2,7 +2,9 @@ package migrations_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +29,7 @@ func FuzzSchema(f *testing.F) {
 	} {
 		f.Add(schema)
 	}
-	dsn := pgtest.Server(f).DSN()
+	dsn := fuzzDatabase(f)
 	pool := pgtest.Pool(f, dsn)
 	f.Fuzz(func(t *testing.T, schema string) {
 		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -46,7 +48,7 @@ func FuzzSchema(f *testing.F) {
 			return
 		}
 		if schema == "" {
-			return // The default, which other tests may use.
+			return // The default.
 		}
 		conn := connectFuzz(ctx, t, dsn)
 		before := namespaces(ctx, t, conn)
@@ -54,7 +56,7 @@ func FuzzSchema(f *testing.F) {
 			return
 		}
 		defer func() {
-			_, err := conn.Exec(context.WithoutCancel(ctx), "SET client_min_messages = warning; DROP SCHEMA IF EXISTS "+quote(schema)+" CASCADE", pgx.QueryExecModeSimpleProtocol)
+			_, err := conn.Exec(context.WithoutCancel(ctx), "DROP SCHEMA IF EXISTS "+quote(schema)+" CASCADE")
 			require.NoError(t, err)
 		}()
 		_, err = conn.PgConn().Exec(ctx, script).ReadAll()
@@ -70,6 +72,28 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
+// fuzzDatabase is one of this process: several fuzz at once on one server, each of which looks at all schemas.
+func fuzzDatabase(f *testing.F) (dsn string) {
+	f.Helper()
+	server, err := url.Parse(pgtest.Server(f).DSN())
+	require.NoError(f, err)
+	name := "fuzz_" + strings.ToLower(rand.Text())
+	run := func(sql string) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, server.String())
+		require.NoError(f, err)
+		defer func() { _ = conn.Close(ctx) }()
+		_, err = conn.Exec(ctx, sql)
+		require.NoError(f, err)
+	}
+	run("CREATE DATABASE " + name)
+	f.Cleanup(func() { run("DROP DATABASE " + name + " WITH (FORCE)") })
+	mine := *server
+	mine.Path = "/" + name
+	return mine.String()
+}
+
 func connectFuzz(ctx context.Context, t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, dsn)
@@ -80,7 +104,7 @@ func connectFuzz(ctx context.Context, t *testing.T, dsn string) *pgx.Conn {
 
 func namespaces(ctx context.Context, t *testing.T, conn *pgx.Conn) map[string]bool {
 	t.Helper()
-	rows, err := conn.Query(ctx, "SELECT nspname::text FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp_' AND nspname !~ '^test_'")
+	rows, err := conn.Query(ctx, "SELECT nspname::text FROM pg_namespace WHERE nspname !~ '^pg_(toast_)?temp_'")
 	require.NoError(t, err)
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)

@@ -130,3 +130,11 @@ func sqlState(err error) string {
 	}
 	return ""
 }
+
+// explain adds to a refusal what the operator can do about it.
+func explain(err error) error {
+	if sqlState(err) != "42501" { // insufficient_privilege
+		return err
+	}
+	return fmt.Errorf("this role lacks a privilege: the owner of the tables migrates, and docs/roles.sql has the grants of the others: %w", err)
+}

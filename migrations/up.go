@@ -36,7 +36,7 @@ func Up(ctx context.Context, db DB, options Options) error {
 	}
 	defer m.conns.close()
 	if err := m.up(ctx, options.To); err != nil {
-		return fmt.Errorf("migrations: up: schema %q: %w", options.Schema, err)
+		return fmt.Errorf("migrations: up: schema %q: %w", options.Schema, explain(err))
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func Down(ctx context.Context, db DB, options Options) error {
 		options.To = database.NilVersion
 	}
 	if err := m.down(ctx, options.To); err != nil {
-		return fmt.Errorf("migrations: down: schema %q: %w", options.Schema, err)
+		return fmt.Errorf("migrations: down: schema %q: %w", options.Schema, explain(err))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func Version(ctx context.Context, db DB, options Options) (Status, error) {
 	defer m.conns.close()
 	at, _, err := m.read(ctx)
 	if err != nil {
-		return Status{}, fmt.Errorf("migrations: version: schema %q: %w", options.Schema, err)
+		return Status{}, fmt.Errorf("migrations: version: schema %q: %w", options.Schema, explain(err))
 	}
 	return Status{Version: max(at.version, 0), Dirty: at.dirty}, nil
 }

@@ -35,10 +35,11 @@ type Config struct {
 	// 365 days. It bounds how long a dead holder is in the way.
 	TTL time.Duration
 
-	// RenewInterval is how often the leases are renewed, all in one statement. Default: TTL/3.
+	// RenewInterval is how often the leases are renewed, all in one statement. Default: TTL/3. At least 1 ms.
 	RenewInterval time.Duration
 
-	// RequestTimeout bounds one question to the database, connecting included. Default: TTL/6, at most 5 s.
+	// RequestTimeout bounds one question to the database, connecting included. Default: TTL/6, at most 5 s. At least
+	// 1 ms.
 	RequestTimeout time.Duration
 
 	// Margin is how long before its expiry a lease counts as lost: room for clocks that run at different rates and for the
@@ -48,7 +49,7 @@ type Config struct {
 	Margin time.Duration
 
 	// PollInterval is the longest time between two questions of a waiting [Client.Acquire]. It is shortened at random by up
-	// to a half, and to the time that the holder has left. Default: 500 ms.
+	// to a half, and to the time that the holder has left. Default: 500 ms. At least 1 ms.
 	PollInterval time.Duration
 
 	// Logger gets what happens in the background, once for each change of state: a loss and a failing renewal as warnings, a
@@ -88,17 +89,21 @@ func (c Config) withDefaults() (Config, error) {
 		name     string
 		value    *time.Duration
 		fallback time.Duration
+		least    time.Duration // Below it the database would be asked without a pause, or could not answer.
 	}{
-		{"RenewInterval", &c.RenewInterval, c.TTL / 3},
-		{"RequestTimeout", &c.RequestTimeout, min(c.TTL/6, 5*time.Second)},
-		{"Margin", &c.Margin, min(c.TTL/10, 2*time.Second)},
-		{"PollInterval", &c.PollInterval, 500 * time.Millisecond},
+		{"RenewInterval", &c.RenewInterval, c.TTL / 3, time.Millisecond},
+		{"RequestTimeout", &c.RequestTimeout, min(c.TTL/6, 5*time.Second), time.Millisecond},
+		{"Margin", &c.Margin, min(c.TTL/10, 2*time.Second), 0},
+		{"PollInterval", &c.PollInterval, 500 * time.Millisecond, time.Millisecond},
 	} {
 		if *d.value < 0 {
 			return c, fmt.Errorf("pglock: config: %s is %v; it must not be negative", d.name, *d.value)
 		}
 		if *d.value == 0 {
 			*d.value = d.fallback
+		}
+		if *d.value < d.least {
+			return c, fmt.Errorf("pglock: config: %s is %v; it must be at least %v", d.name, *d.value, d.least)
 		}
 	}
 	// Each is compared alone first, so that their sum cannot overflow.

@@ -58,8 +58,9 @@ func FuzzConfig(f *testing.F) {
 		require.Less(t, r.trust, c.TTL)
 		for failures := range 70 {
 			pause := r.pause(failures)
-			require.GreaterOrEqual(t, pause, time.Duration(0))
 			require.LessOrEqual(t, pause, c.RenewInterval)
+			// Only after a first failure the next question comes at once.
+			require.True(t, failures == 1 || pause >= time.Millisecond/8, "%v after %d failures", pause, failures)
 		}
 		// The second try after a failure comes at once, so one failure that took all of its time leaves time for it.
 		require.Less(t, c.RenewInterval+c.RequestTimeout, r.trust)
@@ -96,6 +97,9 @@ func refusable(c Config) bool {
 		}
 		if *d.value == 0 {
 			*d.value = d.preset
+		}
+		if d.value != &c.Margin && *d.value < time.Millisecond {
+			return true
 		}
 	}
 	return slack(c).Sign() <= 0

@@ -132,6 +132,8 @@ func explain(schema string, err error) error {
 		return fmt.Errorf("%w: schema %q: run: pglock migrate up -schema %s: %w", ErrNotMigrated, schema, shellQuote(schema), err)
 	case "26000", "42P05": // prepared statement does not exist; exists already
 		return fmt.Errorf("a pooler in transaction mode mixes up prepared statements: "+poolerAdvice+trackingAdvice+": %w", err)
+	case "42501": // insufficient privilege
+		return fmt.Errorf("this role lacks a privilege in schema %q: docs/roles.sql has the grants: %w", schema, err)
 	case "25006", "55000": // as in readOnly
 		return fmt.Errorf("%w: %w", errReadOnly, err)
 	}
