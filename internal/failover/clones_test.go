@@ -79,7 +79,8 @@ func TestUndetectable_IsDetectedWithAnArchive(t *testing.T) {
 	install(t, p.primary.DSN())
 	p.standby = pgtest.Standby(t, p.primary)
 	late := pair{p.standby, pgtest.Standby(t, p.primary)}
-	run(t, late.standby.DSN(), a.restore(), "SELECT pg_reload_conf()")
+	run(t, late.standby.DSN(), a.restore())
+	require.NoError(t, late.standby.Restart()) // PostgreSQL 13 reads restore_command at the start only.
 	pair{p.primary, late.standby}.part(t)
 	p.part(t)
 	p.killAndPromote(t)
