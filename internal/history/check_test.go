@@ -253,6 +253,13 @@ func TestCheck_AllowsWhatIsNoFault(t *testing.T) {
 			s.trusts("a", 2, "c2", 5500, 100)
 			s.client(history.KindRefused, "a", 2, "c2", 5100, 5200).Write = "w10"
 		},
+		"a free row that an operator raised": func(s *story) {
+			s.release("a", 5000, "c2")
+			s.revoke("a", 4, 5100)
+			s.client(history.KindRefused, "a", 2, "c2", 5200, 5300).Write = "w10"
+			s.grant("a", 5, "c3", 5400, 6000)
+			s.answer(history.AnswerGranted, "a", 5, "c3", 5390, 5410)
+		},
 		"a release that a crash forgot": func(s *story) {
 			s.released("a", 2, "c2", 4000, 4100)
 			s.note(history.Event{Kind: history.KindCrash, From: 4200, To: 4300})

@@ -112,10 +112,10 @@ func (r register) step(m move, expiry map[int64]int64) (next register, ok bool) 
 	case raised:
 		return r.raise(m.token), true
 	default:
-		if !r.held || m.token <= r.token {
+		if m.token <= r.token {
 			return r, false
 		}
-		r.token = m.token
+		r.token = m.token // Held or not, as before: an operator may raise a free row, too.
 		return r, true
 	}
 }

@@ -35,9 +35,9 @@ func (t *trial) findTerms() map[holding]*term {
 				}
 				current = next
 			case current == nil:
-			case e.Revokes() || e.deletesAlive():
+			case e.Revokes() && e.Old.Expires != nil || e.deletesAlive():
 				current.revoked = &e
-			case e.New == nil:
+			case e.New == nil || e.Revokes():
 			case e.New.Expires != nil:
 				current.versions = append(current.versions, e)
 			case raised[e.Xid] > e.New.Token:
