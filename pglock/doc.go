@@ -44,12 +44,15 @@
 //
 // # Poolers and timeouts
 //
-// Every question is one statement and one transaction; nothing lives in a session and no transaction stays open while work runs. So
-// it works behind a pooler in transaction mode (set the pool's DefaultQueryExecMode to cache_describe, exec or
+// Every question is one statement and one transaction; nothing lives in a session and no transaction stays open while work
+// runs. So it works behind a pooler in transaction mode (set the pool's DefaultQueryExecMode to cache_describe, exec or
 // simple_protocol there, unless the pooler knows prepared statements; a mode that it breaks is refused before the first grant),
-// and statement, lock and idle timeouts of the server end nothing
-// but a question, which is asked again. Where the default isolation is not READ COMMITTED each question says its own, in the same round
-// trip. A grant and a renewal wait for the disk also where synchronous_commit is off.
+// and statement, lock and idle timeouts of the server end nothing but a question, which is asked again. Where the default
+// isolation is not READ COMMITTED each question says its own, in the same round trip. A grant and a renewal wait for the disk
+// also where synchronous_commit is off.
+//
+// Give the connection string a connect_timeout of about the request timeout: a pgxpool goes on connecting when its caller has
+// given up, for two minutes by default, and such connections count against the pool.
 //
 // # Suspend
 //
