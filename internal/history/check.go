@@ -83,7 +83,7 @@ type trial struct {
 	longest  int64     // TTL in the record
 	clock    Clock
 	since    map[int64]int64 // by Seq: a row was not written before, on the machine's clock
-	crashes  []Event
+	crashes  []crash
 
 	rule  string
 	found []Violation
@@ -97,7 +97,7 @@ func newTrial(events []Event) *trial {
 			t.database[e.Name] = append(t.database[e.Name], e)
 			t.names = append(t.names, e.Name)
 		case e.Kind == KindCrash:
-			t.crashes = append(t.crashes, e)
+			t.crashes = append(t.crashes, crash{Event: e})
 			fallthrough
 		default:
 			t.noted = append(t.noted, e)
@@ -112,6 +112,7 @@ func newTrial(events []Event) *trial {
 		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Process, b.Process))
 	})
 	t.since = t.notBefore()
+	t.findSurvivors()
 	t.terms = t.findTerms()
 	for k, term := range t.terms {
 		t.holdings = append(t.holdings, k)
@@ -137,11 +138,4 @@ func (t *trial) report(events []Event, format string, args ...any) {
 // reportName is report where no event has the name.
 func (t *trial) reportName(name string, events []Event, format string, args ...any) {
 	t.found = append(t.found, Violation{Rule: t.rule, Name: name, Text: fmt.Sprintf(format, args...), Events: events})
-}
-
-// crashed tells whether the server may have forgotten something between two times, confirmed commits if lossy is asked for.
-func (t *trial) crashed(from, to int64, lossy bool) bool {
-	return slices.ContainsFunc(t.crashes, func(c Event) bool {
-		return c.To >= from && c.From <= to && (!lossy || c.Text == CrashLossy)
-	})
 }

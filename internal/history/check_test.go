@@ -197,6 +197,16 @@ func TestCheck_FindsEachFault(t *testing.T) {
 			s.released("a", 2, "c2", 4000, 4100)
 			s.release("a", 4106, "c2")
 		}},
+		{"a release that no crash can have forgotten", history.RuleConfirmed, "the release of token 2 was confirmed", func(s *story) {
+			s.released("a", 2, "c2", 4000, 4100)
+			s.grant("c", 1, "c1", 4200, 5000) // Was committed later, and is there.
+			s.note(history.Event{Kind: history.KindCrash, From: 4300, To: 4400})
+		}},
+		{"a grant that no failover can have forgotten", history.RuleConfirmed, "which the database did not grant", func(s *story) {
+			s.answer(history.AnswerGranted, "a", 3, "c3", 9000, 9100)
+			s.grant("c", 1, "c1", 9200, 9900)
+			s.note(history.Event{Kind: history.KindCrash, Text: history.CrashLossy, From: 9300, To: 9400})
+		}},
 		{"a confirmed write that is not there", history.RuleConfirmed, "was confirmed and is not there", func(s *story) {
 			s.client(history.KindWrote, "a", 2, "c1", 3500, 3600).Write = "x"
 		}},

@@ -5,7 +5,8 @@ package history
 // release ended the term (invariants I9, I3).
 //
 // A crash of the server may forget a release, which does not wait for the disk, and nothing else. One that replaced the
-// server by a standby that lagged behind may have forgotten the last commits, too: what is not there then was noted before it.
+// server by a standby that lagged behind may have forgotten the last commits, too. Whatever is forgotten, nothing that was
+// committed later is there.
 func confirmedIsThere(t *trial) {
 	found, handed := t.recordedThings(), map[holding]Event{}
 	for _, e := range t.noted {
@@ -30,7 +31,7 @@ func confirmedIsThere(t *trial) {
 				t.releaseIsThere(e)
 			}
 		case KindWrote:
-			if _, written := found.writes[e.Write]; !written && !t.crashed(e.From, end, true) {
+			if _, written := found.writes[e.Write]; !written && !t.forgot(e, end, true) {
 				t.report([]Event{e}, "the commit of %q with token %d was confirmed and is not there", e.Write, e.Token)
 			}
 		case KindRefused:
@@ -65,7 +66,7 @@ func (t *trial) recordedThings() recordedThings {
 func (t *trial) grantIsThere(e Event, found recordedThings) {
 	grant, there := found.tokens[holding{e.Name, e.Token}]
 	switch {
-	case !there && !t.crashed(e.From, end, true):
+	case !there && !t.forgot(e, end, true):
 		t.report([]Event{e}, "%q was handed token %d, which the database did not grant", e.Client, e.Token)
 	case there && grant.New.Label != e.Client:
 		t.report([]Event{grant, e}, "%q was handed token %d, which was granted to %q", e.Client, e.Token, grant.New.Label)
@@ -77,7 +78,7 @@ func (t *trial) grantIsThere(e Event, found recordedThings) {
 func (t *trial) seenIsThere(e Event, found recordedThings) {
 	grant, there := found.tokens[holding{e.Name, e.Seen}]
 	switch {
-	case !there && len(t.database[e.Name]) > 0 && !t.crashed(e.From, end, true):
+	case !there && len(t.database[e.Name]) > 0 && !t.forgot(e, end, true):
 		t.report([]Event{e}, "%q was told that the holder has token %d, which the database did not grant", e.Client, e.Seen)
 	case there && earliest(t.written(grant)) > e.To:
 		t.report([]Event{grant, e}, "%q was told that the holder has token %d before the database granted it", e.Client, e.Seen)
@@ -102,7 +103,7 @@ func (t *trial) releaseIsThere(e Event) {
 	case term.next != nil:
 		until = latest(t.written(*term.next))
 	}
-	if t.crashed(e.From, until, false) {
+	if t.forgot(e, until, false) {
 		return
 	}
 	t.report([]Event{term.granted, e}, "the release of token %d was confirmed to %q and is not there", e.Token, e.Client)

@@ -51,7 +51,7 @@ type part struct {
 func (t *trial) parts(moves []move) []part {
 	list := []part{{moves: moves}}
 	for _, c := range t.crashes {
-		if c.Text != CrashLossy {
+		if !c.lossy() {
 			continue
 		}
 		last := &list[len(list)-1]
