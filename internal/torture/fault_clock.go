@@ -53,7 +53,7 @@ func (r *run) step(from, to time.Duration) (string, error) {
 		return err
 	})
 	if err != nil {
-		return "not asked", nil //nolint:nilerr // Another fault is going on.
+		return "not asked", nil // Another fault is going on.
 	}
 	const sway = 10 * time.Millisecond // The machine's clock may be adjusted meanwhile.
 	if theirs.Before(early.Add(to-sway)) || theirs.After(late.Add(to+sway)) {

@@ -50,6 +50,10 @@ type Options struct {
 	// Favour names operations and faults that come up more often. Default: none.
 	Favour []string
 
+	// Lacks says what has not happened yet in a run that is to mean something. On a slow machine the run goes on for that, for at most three times
+	// Duration more. It is asked about once a second. Default: nothing.
+	Lacks func(*Report) []string
+
 	// Enough ends the run early when it says so: the clients are killed, and none stands. It is asked about once a second with what has happened so
 	// far. Default: nil.
 	Enough func(*Report) bool

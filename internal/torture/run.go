@@ -65,7 +65,7 @@ func Run(ctx context.Context, options Options) (_ *Report, err error) {
 func (r *run) work(ctx context.Context) error {
 	living, kill := context.WithCancel(ctx)
 	defer kill()
-	breaking, end := context.WithTimeout(living, r.options.Duration)
+	breaking, end := context.WithCancel(living)
 	defer end()
 	var errs []error
 	var mu sync.Mutex
@@ -91,6 +91,7 @@ func (r *run) work(ctx context.Context) error {
 			}
 		}
 	}
+	nemeses.Go(func() { r.untilDone(breaking, end) })
 	if r.options.Enough != nil {
 		nemeses.Go(func() { r.untilEnough(breaking, kill) })
 	}
@@ -101,6 +102,18 @@ func (r *run) work(ctx context.Context) error {
 	}
 	clients.Wait()
 	return errors.Join(errs...)
+}
+
+// untilDone ends the operations and faults when it is time.
+func (r *run) untilDone(ctx context.Context, end func()) {
+	defer end()
+	sleep(ctx, r.options.Duration)
+	for last := time.Now().Add(3 * r.options.Duration); r.options.Lacks != nil && time.Now().Before(last); {
+		report, err := r.report(ctx)
+		if err == nil && len(r.options.Lacks(report)) == 0 || !sleep(ctx, time.Second) {
+			return
+		}
+	}
 }
 
 // untilEnough ends the run when the options say so.
