@@ -26,10 +26,11 @@ import (
 
 func main() {
 	rounds := flag.Int("rounds", 7, "interleaved rounds")
+	weigh := flag.Bool("costs", true, "first count what a cycle costs the servers")
 	each := flag.Duration("time", time.Second, "time for each peer and number of clients in a round")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, *rounds, *each)
+	err := run(ctx, os.Stdout, *weigh, *rounds, *each)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -37,7 +38,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, rounds int, each time.Duration) (err error) {
+func run(ctx context.Context, out io.Writer, weigh bool, rounds int, each time.Duration) (err error) {
 	on, err := stage.Open()
 	if err != nil {
 		return err
@@ -54,6 +55,15 @@ func run(ctx context.Context, out io.Writer, rounds int, each time.Duration) (er
 	}
 	if g.onDisk, err = on.StartNodes(ctx, "disk", stage.OnDisk()); err != nil {
 		return err
+	}
+	if weigh {
+		scale, err := openScale(ctx, g.memory, g.onDisk)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(writeCosts(ctx, out, scale), scale.close(ctx)); err != nil {
+			return err
+		}
 	}
 	server, err := pgserver.Start(ctx, pgserver.Options{
 		Private: true, Durable: true, Settings: map[string]string{"max_connections": "300"},

@@ -26,11 +26,19 @@ type ground struct {
 	memory, onDisk []*stage.Node // three Redis nodes each
 }
 
-// open opens all peers, the floor first.
-func (g *ground) open(ctx context.Context) (peers []peer, err error) {
-	for _, open := range []func(context.Context, *ground) (peer, error){
+// An opener opens a peer.
+type opener func(context.Context, *ground) (peer, error)
+
+// openers are those of all peers, the floor first.
+func openers() []opener {
+	return []opener{
 		openFloor, openLeasehold, openSession, openGoPglock, openPglock, openPglockSilent, openRedsync, openRedsyncOnDisk, openRedislock,
-	} {
+	}
+}
+
+// open opens all peers.
+func (g *ground) open(ctx context.Context) (peers []peer, err error) {
+	for _, open := range openers() {
 		p, err := open(ctx, g)
 		if err != nil {
 			return peers, err

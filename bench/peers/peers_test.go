@@ -22,13 +22,32 @@ func TestRun_MeasuresEachPeer(t *testing.T) {
 		pgtest.Skip(t, "redis-server is not installed")
 	}
 	var out strings.Builder
-	require.NoError(t, run(t.Context(), &out, 1, 10*time.Millisecond))
+	require.NoError(t, run(t.Context(), &out, false, 1, 10*time.Millisecond))
 	for _, name := range []string{
 		"floor, from Go", "Leasehold", "pgx, advisory lock by hand", "allisson/go-pglock", "cirello.io/pglock",
 		"go-redsync/redsync, 3 nodes in memory", "go-redsync/redsync, 3 nodes, fsync always", "bsm/redislock, 1 node in memory",
 	} {
 		require.Regexp(t, `(?m)^\| `+name+` \| [1-9]\d* \(`, out.String())
 	}
+}
+
+// TestScale_WeighsWhatACycleCosts, whatever else the machine does: the grant is flushed, the release is not.
+func TestScale_WeighsWhatACycleCosts(t *testing.T) {
+	t.Parallel()
+	s, err := openScale(t.Context(), nil, nil)
+	if err != nil {
+		pgtest.Skip(t, "a server of its own is needed: "+err.Error())
+	}
+	t.Cleanup(func() { require.NoError(t, s.close(context.Background())) })
+	_, c, err := s.weigh(t.Context(), openLeasehold, 60)
+	require.NoError(t, err)
+	require.InDelta(t, 2, c.transactions, 0.4)
+	require.InDelta(t, 1, c.flushes, 0.4)
+	require.Greater(t, c.wal, 100.0)
+
+	_, c, err = s.weigh(t.Context(), openSession, 60)
+	require.NoError(t, err)
+	require.InDelta(t, 0, c.flushes, 0.4)
 }
 
 func TestDrive_CountsErrorsApart(t *testing.T) {

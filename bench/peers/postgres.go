@@ -128,7 +128,7 @@ func (g *ground) openPglock(name, table string, option pglock.ClientOption) (pee
 	if err != nil {
 		return peer{}, err
 	}
-	if err := client.CreateTable(); err != nil {
+	if err := client.TryCreateTable(); err != nil {
 		return peer{}, err
 	}
 	return peer{name, func(ctx context.Context, n int) error {
