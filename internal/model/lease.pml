@@ -91,10 +91,9 @@
 #define REGRANT			15	/* an attempt's second question grants again */
 #define UNKNOWN_IS_GRANTED	16	/* an attempt without an answer is taken for a grant */
 #define FOUND_IS_FRESH		17	/* a grant that was found is trusted for a whole TTL without a renewal */
-#define SHARE_ABOVE		18	/* the shared check passes a token above the fence (with FENCE_LATER it would) */
+#define RAISE_ANYHOW		18	/* the raise does not compare: it can lower the fence */
 #define OUTRUN_IGNORED		19	/* a grant whose fence was raised past it is handed out */
 #define RELEASE_BY_NAME		20	/* release.sql does not compare the holder */
-#define RAISE_ANYHOW		22	/* the raise does not compare: it can lower the fence */
 #define TIMELINE_ALONE		21	/* epoch = timeline, without a base */
 
 /* ---- goals: states that must be reachable, or the model shows nothing ---- */
@@ -152,7 +151,7 @@ c_decl {
 #else
 /* A search for a bug or a goal leaves a trail, and spin -t tells it as a story. */
 #define REACHED(goal) printf(#goal); printf("\n"); assert(GOAL != goal)
-#define SAY(text, number) printf(text, number)
+#define SAY(text, number) printf(text, number);
 #endif
 
 #if SERVERS > 1
@@ -324,7 +323,6 @@ proctype Backend(byte b) {
 	byte nTok;	/* token to write; 0: nothing is written to the lease */
 	byte nHolder;
 	bit raises;	/* the fence is written too */
-	bit took;	/* took over or was first; for the goals */
 
 start:	atomic {
 		stage[b] == SENT;
@@ -349,7 +347,7 @@ acquire: /* the snapshot, and cluster and epoch by it */
 		:: dead[b] -> goto abort
 		:: else
 		fi;
-		SAY("acquire takes its snapshot, for attempt %d\n", who[b]);
+		SAY("acquire takes its snapshot, for attempt %d\n", who[b])
 		sTok = (cur[s].holder == 0 -> 0 : cur[s].token);
 		sHolder = cur[s].holder;
 		seenLeft[b] = (cur[s].holder == 0 -> FREE : cur[s].left);
@@ -401,7 +399,7 @@ acquire: /* the snapshot, and cluster and epoch by it */
 		:: else
 		fi;
 		nTok = MAX(nTok, sEpoch << SHIFT) + 1;
-		SAY("acquire has passed the fence; token to be: %d\n", nTok);
+		SAY("acquire has passed the fence; token to be: %d\n", nTok)
 		HOLDS(WithinBounds, (nTok & 7) != 0 && nTok < 128);
 		writeLeft[b] = TTL	/* of the row to insert: computed before the wait, if there is one */
 	}
@@ -471,7 +469,7 @@ commit:	/* the end of acquire.sql */
 		:: !dead[b]
 		fi;
 		given[b] = nTok;
-		SAY("acquire commits token %d\n", nTok);
+		SAY("acquire commits token %d\n", nTok)
 		if
 		:: outcome[b] == GRANTED ->
 			/* I1: above all that was granted, on whatever server; a deposed one above its own, and below its successors' */
@@ -584,9 +582,7 @@ renew:	atomic {
 		:: !dead[b]
 		fi;
 		HOLDS(I2_LostIsFinal, lost[OWNER(who[b])] != given[b]);
-#if BUG == 0
 		HOLDS(I2_OnlyAcquireGrants, cur[s].holder == who[b] && cur[s].token == given[b] && cur[s].left != FREE);
-#endif
 		if
 		:: cur[s].left == 0 -> REACHED(RENEWED_AFTER_EXPIRY)
 		:: else
@@ -596,7 +592,7 @@ renew:	atomic {
 		:: SYNC && gone[b] -> flush(s, true)
 		:: !SYNC || !gone[b] -> flush(s, false)
 		fi;
-		leaseLock[s] = 0; outcome[b] = DONE; SAY("renew commits, token %d\n", given[b]); REACHED(RENEWED_ONCE); goto answer
+		leaseLock[s] = 0; outcome[b] = DONE; SAY("renew commits, token %d\n", given[b]) REACHED(RENEWED_ONCE); goto answer
 	}
 
 	/* release.sql: waits for the row; its commit does not wait for the disk */
@@ -628,7 +624,7 @@ release:
 		:: !dead[b]
 		fi;
 		HOLDS(I2_OnlyAcquireGrants, cur[s].holder == who[b] && cur[s].token == given[b]);
-		cur[s].left = FREE; leaseLock[s] = 0; outcome[b] = DONE; SAY("release commits, token %d\n", given[b]); REACHED(RELEASED_ONCE); goto answer
+		cur[s].left = FREE; leaseLock[s] = 0; outcome[b] = DONE; SAY("release commits, token %d\n", given[b]) REACHED(RELEASED_ONCE); goto answer
 	}
 
 linger:	true;	/* a step, so that others see the locks for a moment */
@@ -650,7 +646,7 @@ abort:	atomic {
 
 answer:	/* the answer is there; the client reads it when it gets to it, or never */
 over:	atomic {
-		dead[b] = 0; s = 0; sTok = 0; sHolder = 0; sFence = 0; sMade = 0; sEpoch = 0; fTok = 0; nTok = 0; nHolder = 0; raises = 0; took = 0;
+		dead[b] = 0; s = 0; sTok = 0; sHolder = 0; sFence = 0; sMade = 0; sEpoch = 0; fTok = 0; nTok = 0; nHolder = 0; raises = 0;
 		seenLeft[b] = 0; writeLeft[b] = 0;
 		if
 		:: gone[b] -> stage[b] = 0; kind[b] = 0; outcome[b] = 0; who[b] = 0; given[b] = 0; remaining[b] = 0; on[b] = 0; gone[b] = 0
@@ -675,7 +671,7 @@ begin:	/* the first look, by the snapshot */
 		:: shared = 0
 		:: shared = 1
 		fi;
-		SAY("writer begins, with token %d\n", t);
+		SAY("writer begins, with token %d\n", t)
 		if
 		:: cur[s].fence == NONE || cur[s].fence > t ->
 			if
@@ -704,9 +700,7 @@ begin:	/* the first look, by the snapshot */
 		fi;
 		if
 		:: cur[s].fence == NONE || cur[s].fence > t -> REACHED(WRITE_REFUSED_AFTER_WAIT); goto linger
-#if BUG != SHARE_ABOVE
 		:: shared && cur[s].fence < t -> goto rollback	/* not raised: no pass */
-#endif
 		:: else
 		fi;
 		if
@@ -724,7 +718,7 @@ begin:	/* the first look, by the snapshot */
 		:: !dead[BACKENDS + w] && !down[s] -> goto rollback	/* the client crashes, or the bound of the transaction is over */
 		:: !dead[BACKENDS + w] && !down[s]
 		fi;
-		SAY("writer commits, token %d\n", t);
+		SAY("writer commits, token %d\n", t)
 		/* I3: no grant, no later write and no operator's raise has come before it */
 		HOLDS(I3_AGrantFences, t >= cur[s].floor && t >= cur[s].top);
 		REACHED(WRITE_COMMITTED);
@@ -827,7 +821,7 @@ inline become(c, t, over) {
 	if
 	:: (over) > SAFE + COUNTED(c) ->
 		tok[c] = t; last[c] = t; trust[c] = (over) - SAFE - COUNTED(c); lag[c] = lagAsked[c]; phase[c] = HOLD;
-		SAY("client holds, with token %d\n", t);
+		SAY("client holds, with token %d\n", t)
 		HOLDS(I9_OnlyAConfirmedGrantIsTrusted, SURE(c, t))
 	:: else ->
 		REACHED(GRANT_TOO_LATE); orphans[c] = orphans[c] | (1 << (att[c] - 1)); quit(c)
@@ -857,7 +851,7 @@ proctype Client(byte c) {
 	/* acquire.go, newAttempt */
 	:: atomic {
 		phase[c] == IDLE && used[c] < ATTEMPTS ->
-		used[c]++; att[c] = ATT(c); SAY("client wants the name, as attempt %d\n", att[c]); broken[c] = 0; phase[c] = ASK
+		used[c]++; att[c] = ATT(c); SAY("client wants the name, as attempt %d\n", att[c]) broken[c] = 0; phase[c] = ASK
 	   }
 	/* ask */
 	:: atomic { phase[c] == ASK && FREESLOT(c) -> b = CHOOSE(c); send(c, ACQUIRE, att[c], 0); phase[c] = WAIT; SAY("client asks: acquire, attempt %d\n", att[c]) }
@@ -912,7 +906,7 @@ proctype Client(byte c) {
 #if BUG == UNKNOWN_IS_GRANTED
 		leave(); become(c, topAll, TTL);
 #else
-		SAY("client gives the question up, attempt %d\n", att[c]);
+		SAY("client gives the question up, attempt %d\n", att[c])
 		leave(); open = 1; since[c] = 0; lagAsked[c] = 0; b = 0;
 		if
 		:: phase[c] = ASK
@@ -945,7 +939,7 @@ proctype Client(byte c) {
 	:: atomic {
 		(phase[c] == HOLD || phase[c] == RENEWING) && trust[c] == 0 ->
 		REACHED(TRUST_RAN_OUT);
-		SAY("client no longer trusts token %d\n", tok[c]);
+		SAY("client no longer trusts token %d\n", tok[c])
 		if
 		:: phase[c] == RENEWING -> leave()
 		:: else
@@ -956,7 +950,7 @@ proctype Client(byte c) {
 	:: atomic {
 		phase[c] == HOLD && FREESLOT(c) ->
 		b = CHOOSE(c);
-		SAY("client asks: release, token %d\n", tok[c]);
+		SAY("client asks: release, token %d\n", tok[c])
 		send(c, RELEASE, att[c], tok[c]); phase[c] = FREEING;
 		since[c] = 0; lagAsked[c] = 0;
 #if BUG != RELEASE_BEFORE_END
@@ -981,7 +975,7 @@ proctype Client(byte c) {
 			(orphans[c] & (1 << (cur[at[c]].holder - 1))) != 0 ->
 		REACHED(ORPHAN_REAPED);
 		orphans[c] = orphans[c] & (255 - (1 << (cur[at[c]].holder - 1)));
-		SAY("reaper frees the row of attempt %d\n", cur[at[c]].holder);
+		SAY("reaper frees the row of attempt %d\n", cur[at[c]].holder)
 		cur[at[c]].left = FREE
 	   }
 	:: atomic { orphans[c] != 0 && phase[c] == IDLE && used[c] == ATTEMPTS -> orphans[c] = 0 }
@@ -989,7 +983,7 @@ proctype Client(byte c) {
 	:: atomic {
 		phase[c] != IDLE && faults > 0 ->
 		faults--; REACHED(CLIENT_CRASHED);
-		SAY("client crashes, attempt %d\n", att[c]);
+		SAY("client crashes, attempt %d\n", att[c])
 		if
 		:: phase[c] == WAIT || phase[c] == CONFIRM || phase[c] == RENEWING || phase[c] == FREEING -> leave()
 		:: else
@@ -1011,7 +1005,7 @@ proctype Clock() {
 	byte k;
 	do
 	:: atomic {
-		SAY("clock ticks; ticks that the row has left before: %d\n", cur[lead].left);
+		SAY("clock ticks; ticks that the row has left before: %d\n", cur[lead].left)
 		k = 0;
 		do
 		:: k < SERVERS ->
@@ -1051,7 +1045,7 @@ proctype Clock() {
 		:: k < CLIENTS ->
 			if
 			:: (trust[k] > 0 || (stage[SLOT(k)] != 0 && since[k] < TTL && WAITING(k))) && lag[k] < DRIFT && lagAsked[k] < DRIFT ->
-				REACHED(CLOCK_LAGS); SAY("clock is not seen by client %d\n", k);
+				REACHED(CLOCK_LAGS); SAY("clock is not seen by client %d\n", k)
 				if
 				:: trust[k] > 0 -> lag[k]++
 				:: else
@@ -1220,7 +1214,7 @@ proctype Cluster() {
 	/* kill -9 and start again: commits that did not wait for the disk may be forgotten */
 	:: atomic {
 		faults > 0 ->
-		faults--; REACHED(SERVER_CRASHED); SAY("cluster crashes and starts again: server %d\n", lead);
+		faults--; REACHED(SERVER_CRASHED); SAY("cluster crashes and starts again: server %d\n", lead)
 		if
 		:: cur[lead].left == FREE && dur[lead].left != FREE && dur[lead].holder == cur[lead].holder -> REACHED(RELEASE_FORGOTTEN)
 		:: else
@@ -1248,7 +1242,7 @@ proctype Cluster() {
 		:: restores > 0 && system[lead] == 0 -> restores--; timeline[lead + 1] = 1; system[lead + 1] = 1
 		fi;
 		deposed[lead] = 1;
-		SAY("cluster promotes or restores; tokens granted until then: %d\n", topAll);
+		SAY("cluster promotes or restores; tokens granted until then: %d\n", topAll)
 #if !DEPOSED
 		stop(lead); down[lead] = 1;
 #endif
