@@ -278,6 +278,8 @@ func TestCheck_AllowsWhatIsNoFault(t *testing.T) {
 		"a release that found the lease freed by an operator": func(s *story) {
 			e := s.release("a", 5000, "c7")
 			s.add(history.Event{Kind: history.KindFence, Name: "a", Token: 1 << 42, Xid: e.Xid, At: e.At})
+			s.grant("a", 1<<42+1, "c3", 5010, 9000)
+			s.answer(history.AnswerGranted, "a", 1<<42+1, "c3", 5005, 5015)
 			s.released("a", 2, "c2", 5100, 5200)
 		},
 		"a write that failed for another definite reason": func(s *story) {

@@ -117,9 +117,9 @@ func (t *trial) told(l *lock) []move {
 				add(sawHeld, e.Seen, e)
 			}
 		case KindReleased:
-			if e.says(ReleaseDone) && !given[e.Token] {
+			if kind, counts := t.released(l, e); counts && !given[e.Token] {
 				given[e.Token] = true
-				add(t.released(l, e), e.Token, e)
+				add(kind, e.Token, e)
 			}
 		case KindWrote:
 			add(wrote, e.Token, e)
@@ -151,12 +151,18 @@ func (t *trial) told(l *lock) []move {
 }
 
 // released is what a confirmed release was. One that the record does not have was forgotten by a crash of the server. Nobody can have
-// been granted the name between the two, as a grant waits until all before it is on the disk: the term just goes on.
-func (t *trial) released(l *lock, e Event) moveKind {
-	if term := t.terms[holding{l.name, e.Token}]; term != nil && term.released == nil && term.revoked == nil {
-		return sawHeld
+// been granted the name between the two, as a grant waits until all before it is on the disk: the term just goes on. One that
+// found the row freed by an operator changed nothing.
+func (t *trial) released(l *lock, e Event) (kind moveKind, counts bool) {
+	term := t.terms[holding{l.name, e.Token}]
+	switch {
+	case !e.says(ReleaseDone):
+		return released, false
+	case term == nil || term.released != nil:
+		return released, true
+	default:
+		return sawHeld, term.revoked == nil
 	}
-	return released
 }
 
 // trustCounts tells whether the last time that a client trusted a token shows that it held. It does not if the term
