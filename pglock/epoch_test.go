@@ -1,7 +1,9 @@
 package pglock_test
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -31,6 +33,44 @@ func TestRaiseEpoch_RefusesAllThatWasGranted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pglock.Raise{Base: 2048, Leases: 3, Fences: 3}, again)
 	require.EqualValues(t, 2048<<32+1, take(t, c, "held").Token())
+}
+
+// A raise that waits for the fence of a grant frees that grant too, although the lease was free when the raise began.
+func TestRaiseEpoch_FreesAGrantThatItWaitedFor(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	c := in.client(t, pglock.Config{})
+	require.NoError(t, take(t, c, "n").Release(t.Context()))
+	tx, err := in.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	acquire, err := pglock.Statement("acquire", in.schema, false)
+	require.NoError(t, err)
+	var outcome string
+	var token int64
+	require.NoError(t, tx.QueryRow(t.Context(), acquire, "n", "6f9619ff-8b86-4d01-b42d-00cf4fc964ff", time.Hour.Microseconds(),
+		pglock.GateKey(in.schema, "n"), "slow", "{}").Scan(&outcome, &token, nil, nil, nil, nil, nil))
+	require.Equal(t, "granted", outcome)
+	var pid int
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
+
+	done := make(chan pglock.Raise, 1)
+	go func() {
+		defer close(done)
+		if raised, err := c.RaiseEpoch(t.Context()); err == nil {
+			done <- raised
+		}
+	}()
+	require.Eventually(t, func() bool {
+		return value[bool](t, in, "SELECT count(*) > 0 FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid))", pid)
+	}, 20*time.Second, 10*time.Millisecond, "the raise waits")
+	require.NoError(t, tx.Commit(t.Context()))
+	raised, ok := <-done
+	require.True(t, ok)
+	require.Equal(t, pglock.Raise{Base: 1024, Leases: 1, Fences: 1}, raised)
+	require.Greater(t, raised.Base<<32, token)
+	require.True(t, value[bool](t, in, "SELECT expires_at IS NULL FROM %s.pglock_leases WHERE name = 'n'"))
+	require.EqualValues(t, raised.Base<<32+1, take(t, c, "n").Token())
 }
 
 // A raise beside grants ends without a deadlock, and leaves no token below it that is granted later.

@@ -8,7 +8,8 @@
 --
 -- Identifier 0 is raised too, for roles that the server does not tell who it is.
 --
--- It waits for fenced transactions that are open. Fences first, then leases: the order of acquire.sql.
+-- It waits for fenced transactions that are open. Fences first, then leases: the order of acquire.sql. newest reads each lease
+-- under its row lock: one that is free in our snapshot may have been granted while we waited for its fence.
 --
 -- Clock: clock_timestamp() of this server, for people. Isolation: READ COMMITTED. A grant of a new name at the same moment may
 -- escape it; run it again, it costs nothing.
@@ -71,12 +72,21 @@ raised AS (
 counted AS MATERIALIZED (
     SELECT count(*) AS fences FROM raised
 ),
+newest AS MATERIALIZED (
+    SELECT
+        l.name,
+        l.expires_at IS NOT NULL AS unreleased
+    FROM {schema}.pglock_leases AS l
+    CROSS JOIN counted
+    WHERE counted.fences >= 0
+    FOR NO KEY UPDATE OF l
+),
 freed AS (
     UPDATE {schema}.pglock_leases AS l
     SET expires_at = NULL
-    FROM counted
-    WHERE l.expires_at IS NOT NULL
-        AND counted.fences >= 0
+    FROM newest AS n
+    WHERE l.name = n.name
+        AND n.unreleased
     RETURNING l.name
 )
 SELECT
