@@ -27,15 +27,17 @@ var client = []Mutant{
 		Name:   "trust from the reply of a renewal",
 		Fault:  "a renewal is trusted from when its reply came, not from when it was sent",
 		Edits:  []Edit{{renewGo, "l.renewed(sent, r.trust)", "l.renewed(sent.Add(time.Since(sent)), r.trust)"}},
-		Favour: []string{"held back", "delay"},
 		Rules:  []string{history.RuleTrust},
+		Favour: []string{"hold"},
+		Faults: []string{"replies held back", "held back", "delay"},
 	},
 	{
 		Name:   "trust from the reply of a grant",
 		Fault:  "a grant is trusted from when its reply came",
 		Edits:  []Edit{{acquireGo, "until := sent.Add(", "until := time.Now().Add("}},
-		Favour: []string{"held back", "delay", "try", "release"},
 		Rules:  []string{history.RuleTrust},
+		Favour: []string{"try", "release"},
+		Faults: []string{"replies held back", "held back", "delay"},
 	},
 	{
 		Name:  "trust by the wall clock",
@@ -112,8 +114,9 @@ var client = []Mutant{
 			row.Outcome, row.Remaining = "granted", c.config.TTL.Microseconds()
 			return row, sent, nil
 		case false:`}},
-		Favour: []string{"replies dropped", "held back", "wait", "release"},
 		Rules:  []string{history.RuleTrust},
+		Favour: []string{"wait", "release"},
+		Faults: []string{"replies dropped", "reset after", "replies held back"},
 	},
 	{
 		Name:  "one identity for all",

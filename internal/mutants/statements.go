@@ -20,14 +20,18 @@ const (
 	fenceRaised   = "token = EXCLUDED.token,\n        raised_at = clock_timestamp()\n    WHERE f.token < EXCLUDED.token"
 )
 
+// late are the faults by which a statement arrives when its sender's term is over.
+var late = []string{"requests held back", "held back", "stop long", "freeze long"}
+
 // statements are faults in the SQL of leases.
 var statements = []Mutant{
 	{
 		Name:   "renew by name",
 		Fault:  "renew looks neither at the holder nor at the token",
 		Edits:  []Edit{{renewSQL, renewIdentity, "m.holder IS NOT NULL\n        AND m.token > 0"}},
-		Favour: []string{"freeze long", "held back", "wait"},
 		Rules:  []string{history.RuleOwnRows},
+		Favour: []string{"wait", "hold"},
+		Faults: late,
 	},
 	{
 		Name:   "renew without the token",
@@ -41,8 +45,9 @@ var statements = []Mutant{
 		Name:   "renew what has expired",
 		Fault:  "an expired or released lease is renewed back",
 		Edits:  []Edit{{renewSQL, renewAlive, "WHERE true"}},
-		Favour: []string{"freeze long", "held back"},
 		Rules:  []string{history.RuleNoRevival},
+		Favour: []string{"wait", "hold"},
+		Faults: late,
 	},
 	{
 		Name:  "renew by name what has expired",
@@ -51,8 +56,9 @@ var statements = []Mutant{
 			{renewSQL, renewIdentity, "m.holder IS NOT NULL\n        AND m.token > 0"},
 			{renewSQL, renewAlive, "WHERE true"},
 		},
-		Favour: []string{"freeze long", "held back"},
 		Rules:  []string{history.RuleOwnRows, history.RuleNoRevival},
+		Favour: []string{"wait", "hold"},
+		Faults: late,
 	},
 	{
 		Name:  "renew by upsert",
@@ -61,8 +67,9 @@ var statements = []Mutant{
 			{renewSQL, renewBegin, renewInsert + renewTake},
 			{renewSQL, renewEnd, ""},
 		},
-		Favour: []string{"freeze long", "held back", "wait"},
 		Rules:  []string{history.RuleTokensRise, history.RuleOwnRows},
+		Favour: []string{"wait", "hold"},
+		Faults: late,
 	},
 	{
 		Name:  "renew makes the row again",
