@@ -1,7 +1,7 @@
 package history
 
-// confirmedIsThere: a token that a client was handed was granted to it in the database, and one that it was named as another's was
-// granted by then; a write whose commit was confirmed is there, and of a refused one there is nothing; a confirmed
+// confirmedIsThere: a token that a client was handed was granted to it in the database, and one that it was named as
+// another's was granted by then; a write whose commit was confirmed is there, and of a refused one there is nothing; a confirmed
 // release ended the term (invariants I9, I3).
 //
 // A crash of the server may forget a release, which does not wait for the disk, and nothing else. One that replaced the

@@ -60,7 +60,8 @@ func (t *trial) turns(calm Event, until int64) {
 		case !granted:
 			t.report([]Event{calm, e}, "the name was never granted again after the last fault")
 		case at > calm.To+calm.Left:
-			t.report([]Event{calm, e}, "the name was granted again %d µs after the last fault, the bound is %d µs", at-calm.To, calm.Left)
+			t.report([]Event{calm, e}, "the name was granted again %d µs after the last fault, the bound is %d µs",
+				at-calm.To, calm.Left)
 		}
 		judged[e.Name] = true
 		if granted && !stood[asker{e.Client, e.Name}] {

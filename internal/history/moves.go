@@ -53,7 +53,8 @@ func (t *trial) locks() []*lock {
 	return list
 }
 
-// expiresFrom is the earliest time at which the term may have run out, over the steps of the clock that followed its last version.
+// expiresFrom is the earliest time at which the term may have run out, over the steps of the clock that followed its last
+// version.
 func (t *trial) expiresFrom(term *term) int64 {
 	last := term.versions[len(term.versions)-1]
 	at := int64(end)
@@ -150,9 +151,9 @@ func (t *trial) told(l *lock) []move {
 	return list
 }
 
-// released is what a confirmed release was. One that the record does not have was forgotten by a crash of the server. Nobody can have
-// been granted the name between the two, as a grant waits until all before it is on the disk: the term just goes on. One that
-// found the row freed by an operator changed nothing.
+// released is what a confirmed release was. One that the record does not have was forgotten by a crash of the server. Nobody can
+// have been granted the name between the two, as a grant waits until all before it is on the disk: the term just goes on. One
+// that found the row freed by an operator changed nothing.
 func (t *trial) released(l *lock, e Event) (kind moveKind, counts bool) {
 	term := t.terms[holding{l.name, e.Token}]
 	switch {

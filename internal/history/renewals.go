@@ -53,11 +53,11 @@ func ownRows(t *trial) {
 	}
 }
 
-// A statement that was held back on its way may arrive when its caller has given up. Each call has one renewal on its way at most.
+// A statement that was held back on its way may arrive when its caller has given up. Each call has one renewal on its way.
 const renewalsOnTheirWay = 2
 
-// handedIsRenewed: a term that no client was ever handed is not kept alive. Its attempt may have renewed it, to confirm a grant whose
-// answer was lost, while the call went on (invariant I9).
+// handedIsRenewed: a term that no client was ever handed is not kept alive. Its attempt may have renewed it, to confirm a
+// grant whose answer was lost, while the call went on (invariant I9).
 func handedIsRenewed(t *trial) {
 	handed, calls := map[holding]bool{}, map[asker][]Event{}
 	for _, e := range t.noted {

@@ -136,9 +136,9 @@ func (t *trial) notedSince(e Event) int64 {
 	return beginning
 }
 
-// notBefore is for each event of the database a time of the machine's clock before which it was not made. A row is locked from its
-// change until the commit, so the change before it had been recorded; a write holds its fence in the same way; and the call that a
-// client was granted a term in had begun.
+// notBefore is for each event of the database a time of the machine's clock before which it was not made. A row is locked from
+// its change until the commit, so the change before it had been recorded; a write holds its fence in the same way; and the call
+// that a client was granted a term in had begun.
 func (t *trial) notBefore() map[int64]int64 {
 	called := map[holding]Event{}
 	for _, e := range t.noted {

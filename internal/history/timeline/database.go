@@ -51,12 +51,13 @@ func (s *scene) drawName(events []history.Event, rings map[history.Event][]int) 
 			term = len(s.marks)
 			m := tick
 			m.class, m.to, m.token = "term", s.length, e.New.Token
-			m.label = fmt.Sprintf("%d %s", e.New.Token, e.New.Label)
+			m.label = short(e.New.Token) + " " + e.New.Label
 			m.tip = fmt.Sprintf("%q: token %d granted to %s; %s", e.Name, e.New.Token, e.New.Label, tick.tip)
 			s.add(m)
 		case e.Renews():
 			expires = s.after(e, *e.New.Expires)
-			tick.class, tick.tip = "renewal", fmt.Sprintf("%q: token %d renewed until %s; %s", e.Name, e.New.Token, seconds(expires), tick.tip)
+			tick.class = "renewal"
+			tick.tip = fmt.Sprintf("%q: token %d renewed until %s; %s", e.Name, e.New.Token, seconds(expires), tick.tip)
 			s.add(tick)
 		case e.Kind == history.KindLease:
 			what := "freed"

@@ -93,15 +93,15 @@ func look(e history.Event) (class string, row int) {
 // label is a word or two for what a client noted.
 func label(e history.Event) string {
 	switch {
-	case e.Kind == history.KindAnswer && e.Token > 0, e.Kind == history.KindWrote, e.Kind == history.KindRefused, e.Kind == history.KindUnknown:
-		return fmt.Sprintf("%s %d", e.Name, e.Token)
+	case e.Write != "" || e.Kind == history.KindAnswer && e.Token > 0:
+		return e.Name + " " + short(e.Token)
 	case e.Kind == history.KindAnswer && e.Seen > 0:
-		return fmt.Sprintf("%s held by %d", e.Name, e.Seen)
+		return fmt.Sprintf("%s held by %s", e.Name, short(e.Seen))
 	case e.Kind == history.KindAnswer:
 		word, _, _ := strings.Cut(e.Text, ":")
 		return e.Name + " " + word
 	case e.Kind == history.KindReleased:
-		return fmt.Sprintf("%s free %d", e.Name, e.Token)
+		return fmt.Sprintf("%s free %s", e.Name, short(e.Token))
 	default:
 		return ""
 	}

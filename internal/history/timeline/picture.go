@@ -219,7 +219,8 @@ func (p *picture) rings(m mark) {
 	if len(texts) > 4 {
 		text = strings.Join(texts[:4], ",") + ",…"
 	}
-	fmt.Fprintf(&p.b, `<a href="#l%d"><text class="number" x="%.1f" y="%.1f">%s</text></a>`, m.rings[0], x+min(wide, 60)+5, y+9, text)
+	fmt.Fprintf(&p.b, `<a href="#l%d"><text class="number" x="%.1f" y="%.1f">%s</text></a>`,
+		m.rings[0], x+min(wide, 60)+5, y+9, text)
 }
 
 // hue is the colour of a name.

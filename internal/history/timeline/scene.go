@@ -148,3 +148,11 @@ func (s *scene) add(m mark) { s.marks = append(s.marks, m) }
 
 // seconds words a time since the beginning.
 func seconds(at int64) string { return fmt.Sprintf("%.3f s", float64(at)/1e6) }
+
+// short words a token: one of a later epoch by its epoch and its number in it.
+func short(token int64) string {
+	if epoch := token >> 32; epoch > 0 {
+		return fmt.Sprintf("%d:%d", epoch, token&(1<<32-1))
+	}
+	return fmt.Sprint(token)
+}
