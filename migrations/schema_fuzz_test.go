@@ -23,9 +23,10 @@ import (
 // fences and guards work there.
 func FuzzSchema(f *testing.F) {
 	for _, schema := range []string{
-		"plain", "", `a"b`, `"`, `""`, "a.b", "'", `\`, `E'\'`, "$$", "$do$", "$check$", "$body$", "%", "%I%1$I%L", "%%", "{schema}", "{schema_text}", "\n", "\r\n-- x", "--", "/*", "*/", ";",
-		"; DROP SCHEMA public; --", "é", "\u202e", "\U0010ffff", "\ufeff", "a\x00", "\xff", "$user", "pg_x", "PG_X", "information_schema", " ", "a ", "A", "pg_temp", "\x01", "\t",
-		strings.Repeat("x", 63), strings.Repeat("x", 64), strings.Repeat("é", 31) + "x", strings.Repeat(`"`, 63), "pglock_guards", "job_fences", "public.x", "select", "U&'\\0041'",
+		"plain", `a"b`, "a.b", "E'\\'", "$$", "$check$", "%I%1$I%L", "{schema}", "\r\n-- x", "*/; --", "é\u202e", "\U0010ffff\ufeff", " A", "pglock_guards", "U&'\\0041'",
+		strings.Repeat("x", 63), strings.Repeat(`"`, 63), "\x01", "select",
+		// Refused, or none of its own:
+		"", "a\x00", "\xff", "$user", "pg_x", "PG_X", "information_schema", "pg_temp", strings.Repeat("x", 64),
 	} {
 		f.Add(schema)
 	}

@@ -99,8 +99,8 @@ func headed(text string) (header, body string) {
 // gateExpression is the key of a name's gate, as pglock computes it. decode, because a '\x00' reads differently under
 // standard_conforming_strings = off.
 func gateExpression(schema, name string) string {
-	return "('x' || encode(substr(sha256(convert_to('pglock gate 1', 'UTF8') || decode('00', 'hex') || convert_to(" +
-		literal(schema) + ", 'UTF8') || decode('00', 'hex') || convert_to(" + name +
+	return "('x' || encode(substr(sha256(pg_catalog.convert_to('pglock gate 1', 'UTF8') || decode('00', 'hex') || pg_catalog.convert_to(" +
+		literal(schema) + ", 'UTF8') || decode('00', 'hex') || pg_catalog.convert_to(" + name +
 		", 'UTF8') || decode('00', 'hex')), 1, 8), 'hex'))::bit(64)::bigint"
 }
 

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/leasehold-go/leasehold/internal/pgtest/pgserver"
+	"github.com/leasehold-go/leasehold/migrations"
 	"github.com/leasehold-go/leasehold/pglock"
 )
 
@@ -83,6 +84,13 @@ func run(ctx context.Context, o options, r *report) (err error) {
 	}
 	r.say("orders", "%s with %s: %s", count(len(orders), "order"), count(lines, "line"), source)
 
+	if dsn := os.Getenv("DATABASE_URL"); dsn != "" {
+		// The first to read it is package migrations, whose errors show nothing of a connection string. Those of its parser may: of a
+		// password with a blank, say, that was not quoted.
+		if _, err := migrations.Version(ctx, migrations.URL(dsn), migrations.Options{Schema: o.schema}); err != nil {
+			return err
+		}
+	}
 	r.say("postgres", "looking for a server, or starting one")
 	server, err := pgserver.Start(ctx, pgserver.Options{
 		Progress: func(message string) { r.say("postgres", "%s", message) },

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -46,6 +47,7 @@ func TestSquatting_NoStatementRunsTheCodeOfWhoeverMayCreateBesideIt(t *testing.T
 	require.NoError(t, err)
 	execute(t, dsn, script)
 	everyStatement(t, dsn, schema)
+	printedStatements(t, dsn, schema)
 	require.NoError(t, migrations.Down(limit(t), migrations.URL(dsn), options))
 }
 
@@ -71,6 +73,27 @@ func planted(t *testing.T, schema string) string {
 	names = slices.Compact(names)
 	require.Contains(t, names, "'clock_timestamp'")
 	return strings.NewReplacer("{schema}", quote(schema), "{names}", "ARRAY["+strings.Join(names, ", ")+"]").Replace(plantSQL)
+}
+
+// printedStatements runs what "pglock sql" prints and the library does not send, or only now and then.
+func printedStatements(t *testing.T, dsn, schema string) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "pglock")
+	out, err := exec.Command("go", "build", "-o", program, "../../cmd/pglock").CombinedOutput()
+	require.NoError(t, err, string(out))
+	conn := connect(t, dsn)
+	for name, args := range map[string][]any{
+		"gate": {"job"}, "blocker": {int64(1)}, "read": {"job"}, "inspect": {[]string{"job"}},
+	} {
+		text, err := exec.Command(program, "sql", name, "-schema", schema).Output()
+		require.NoError(t, err)
+		_, err = conn.Exec(limit(t), string(text), args...)
+		require.NoError(t, err, name)
+	}
+	reap, err := pglock.Statement("reap", schema, false)
+	require.NoError(t, err)
+	_, err = conn.Exec(limit(t), reap, []string{"job"}, []string{"00000000-0000-4000-8000-000000000000"})
+	require.NoError(t, err)
 }
 
 // everyStatement has the library send each of its statements once, in a schema that has the tables.
