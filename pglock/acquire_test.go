@@ -48,7 +48,7 @@ func TestTryAcquire_SaysWhoHasTheName(t *testing.T) {
 	t.Parallel()
 	in := install(t)
 	a := in.client(t, pglock.Config{Label: "instance a", TTL: time.Minute})
-	b := in.client(t, pglock.Config{Label: "instance b", TTL: time.Second})
+	b := in.client(t, pglock.Config{Label: "instance b", TTL: 20 * time.Second})
 	lease, err := a.TryAcquire(t.Context(), "n")
 	require.NoError(t, err)
 	require.Equal(t, "n", lease.Name())

@@ -19,7 +19,7 @@ import (
 func altered(t *testing.T, alter func(*statements)) *Client {
 	t.Helper()
 	dsn, schema := pgtest.Migrated(t)
-	c, err := New(pgtest.Pool(t, dsn), Config{Schema: schema, TTL: 2 * time.Second})
+	c, err := New(pgtest.Pool(t, dsn), Config{Schema: schema, TTL: 10 * time.Second, RequestTimeout: 5 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(t.Context())) })
 	require.NoError(t, c.Check(t.Context()))

@@ -19,7 +19,10 @@ import (
 )
 
 // brisk is a config whose leases are renewed every 100 ms.
-var brisk = pglock.Config{TTL: 3 * time.Second, RenewInterval: 100 * time.Millisecond, PollInterval: 20 * time.Millisecond}
+// Its time-out is long: a busy machine ends no question.
+var brisk = pglock.Config{
+	TTL: 6 * time.Second, RenewInterval: 100 * time.Millisecond, RequestTimeout: 4 * time.Second, PollInterval: 20 * time.Millisecond,
+}
 
 func take(t testing.TB, c *pglock.Client, name string) *pglock.Lease {
 	t.Helper()
@@ -207,7 +210,7 @@ func TestRelease_FromManyGoroutinesAtOnce(t *testing.T) {
 func TestRelease_RenewalInFlightRevivesNothing(t *testing.T) {
 	t.Parallel()
 	in := install(t)
-	c := in.client(t, pglock.Config{TTL: 3 * time.Second, RenewInterval: time.Millisecond})
+	c := in.client(t, pglock.Config{TTL: 12 * time.Second, RenewInterval: time.Millisecond, RequestTimeout: 10 * time.Second})
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
@@ -239,7 +242,7 @@ func TestLease_SurvivesAStarvedPool(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	c := clientOf(t, pool, schema, pglock.Config{TTL: 2 * time.Second, RenewInterval: 200 * time.Millisecond})
+	c := clientOf(t, pool, schema, pglock.Config{TTL: 4 * time.Second, RenewInterval: 200 * time.Millisecond, RequestTimeout: 3 * time.Second})
 	l := take(t, c, "n")
 	var pinned []*pgxpool.Conn
 	for range 2 {
@@ -250,7 +253,7 @@ func TestLease_SurvivesAStarvedPool(t *testing.T) {
 	select {
 	case <-l.Context().Done():
 		t.Fatal(context.Cause(l.Context()))
-	case <-time.After(4 * time.Second):
+	case <-time.After(6 * time.Second):
 	}
 	// Release has the pool in its way: it says so, and the row is freed in the background.
 	require.ErrorContains(t, l.Release(t.Context()), "goes on in the background")
@@ -282,7 +285,7 @@ func TestLease_AcquireContextDoesNotGovernIt(t *testing.T) {
 func TestLease_NextTermAfterALossIsRenewed(t *testing.T) {
 	t.Parallel()
 	in := install(t)
-	c := in.client(t, pglock.Config{TTL: 2 * time.Second, RenewInterval: 100 * time.Millisecond})
+	c := in.client(t, pglock.Config{TTL: 4 * time.Second, RenewInterval: 100 * time.Millisecond, RequestTimeout: 3 * time.Second})
 	l := take(t, c, "n")
 	in.exec(t, "UPDATE %s.pglock_leases SET expires_at = clock_timestamp()")
 	lost(t, l)
@@ -290,7 +293,7 @@ func TestLease_NextTermAfterALossIsRenewed(t *testing.T) {
 	select {
 	case <-l.Context().Done():
 		t.Fatal(context.Cause(l.Context()))
-	case <-time.After(5 * time.Second):
+	case <-time.After(6 * time.Second):
 	}
 }
 
@@ -299,7 +302,7 @@ func TestClient_RenewsAllInOneStatement(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Private(t, nil)
 	in := installOn(t, server.DSN())
-	c := in.client(t, pglock.Config{TTL: 5 * time.Second, RenewInterval: 200 * time.Millisecond})
+	c := in.client(t, pglock.Config{TTL: 12 * time.Second, RenewInterval: 200 * time.Millisecond, RequestTimeout: 10 * time.Second})
 	for i := range 100 {
 		take(t, c, strings.Repeat("n", i+1))
 	}
@@ -373,7 +376,7 @@ func TestDo_ReportsTheLossAlthoughWorkReturnedNil(t *testing.T) {
 func TestDo_HoldsWhileTheWorkWindsDown(t *testing.T) {
 	t.Parallel()
 	in := install(t)
-	c := in.client(t, pglock.Config{TTL: 2 * time.Second, RenewInterval: 200 * time.Millisecond})
+	c := in.client(t, pglock.Config{TTL: 4 * time.Second, RenewInterval: 200 * time.Millisecond, RequestTimeout: 3 * time.Second})
 	other := in.client(t, pglock.Config{PollInterval: 20 * time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	returned := make(chan struct{})
@@ -382,7 +385,7 @@ func TestDo_HoldsWhileTheWorkWindsDown(t *testing.T) {
 		err := c.Do(ctx, "n", func(ctx context.Context, l *pglock.Lease) error {
 			cancel()
 			<-ctx.Done()
-			time.Sleep(5 * time.Second) // Winds down for longer than the TTL.
+			time.Sleep(6 * time.Second) // Winds down for longer than the TTL.
 			close(returned)
 			return l.Err()
 		})
