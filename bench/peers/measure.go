@@ -75,7 +75,8 @@ func drive(ctx context.Context, p peer, clients int, each time.Duration) (rate f
 
 // write prints a table in Markdown. The first peer is what the others are compared with.
 func (r *results) write(out io.Writer, peers []peer) {
-	fmt.Fprintln(out, "Cycles a second, medians; in brackets the median of the ratios to the floor of the same round, and their range.")
+	fmt.Fprintln(out, "Cycles a second, medians; in brackets the median of the ratios to the floor of the same round, "+
+		"and their range.")
 	fmt.Fprint(out, "\n| |")
 	for _, clients := range crowds {
 		fmt.Fprintf(out, " %d clients |", clients)

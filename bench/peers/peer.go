@@ -32,7 +32,8 @@ type opener func(context.Context, *ground) (peer, error)
 // openers are those of all peers, the floor first.
 func openers() []opener {
 	return []opener{
-		openFloor, openLeasehold, openSession, openGoPglock, openPglock, openPglockSilent, openRedsync, openRedsyncOnDisk, openRedislock,
+		openFloor, openLeasehold, openSession, openGoPglock, openPglock, openPglockSilent,
+		openRedsync, openRedsyncOnDisk, openRedislock,
 	}
 }
 

@@ -66,8 +66,8 @@ func (r *Report) Write(out io.Writer) {
 }
 
 func heading(out io.Writer, first string) {
-	fmt.Fprintf(out, "| %s | rounds | pauses | grants | acknowledged | overlaps | stale commits | lost updates | refused by the fence | "+
-		"gave up itself | unknown |\n|---|---|---|---|---|---|---|---|---|---|---|\n", first)
+	fmt.Fprintf(out, "| %s | rounds | pauses | grants | acknowledged | overlaps | stale commits | lost updates | "+
+		"refused by the fence | gave up itself | unknown |\n|---|---|---|---|---|---|---|---|---|---|---|\n", first)
 }
 
 func (r *Report) line(out io.Writer, title, regime string, faults ...Fault) {

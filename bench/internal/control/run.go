@@ -204,7 +204,8 @@ func (r *run) restarts(ctx context.Context, regime Regime, fault Fault) error {
 	return nil
 }
 
-// databaseRestarts is a server of its own that restarts in each round. It flushes to the disk, as the nodes that keep something do.
+// databaseRestarts is a server of its own that restarts in each round. It flushes to the disk, as the nodes that keep
+// something do.
 func (r *run) databaseRestarts(ctx context.Context) (err error) {
 	d, err := openDatabase(ctx, pgserver.Options{Durable: true})
 	if err != nil {
@@ -241,7 +242,9 @@ func (r *run) note(round Round, err error) error {
 }
 
 // openCell starts two workers.
-func (r *run) openCell(ctx context.Context, d *database, regime Regime, name string, nodes []*stage.Node, ttl time.Duration) (*cell, error) {
+func (r *run) openCell(
+	ctx context.Context, d *database, regime Regime, name string, nodes []*stage.Node, ttl time.Duration,
+) (*cell, error) {
 	if err := openAccount(ctx, d.pool, name); err != nil {
 		return nil, err
 	}
