@@ -77,7 +77,9 @@ func TestCase05_StaleHolderWritesNothing(t *testing.T) {
 	p := install(t)
 	p.exec(t, "CREATE TABLE %s.invoices (id bigint GENERATED ALWAYS AS IDENTITY, written_by text NOT NULL)")
 	proxy, dsn := faultnet.ListenDSN(t, p.dsn)
-	a := p.through(dsn).client(t, pglock.Config{Label: "a", TTL: 1500 * time.Millisecond})
+	a := p.through(dsn).client(t, pglock.Config{
+		Label: "a", TTL: 5 * time.Second, RenewInterval: 500 * time.Millisecond, RequestTimeout: 3 * time.Second,
+	})
 	b := p.client(t, pglock.Config{Label: "b", TTL: time.Minute})
 	require.EqualValues(t, 4, grants(t, b, "invoices", 4))
 	old := take(t, a, "invoices")

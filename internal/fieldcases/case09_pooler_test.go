@@ -28,13 +28,15 @@ func describing(c *pgxpool.Config) {
 func TestCase09_TransactionPoolerKeepsNoLockAndStrandsNobody(t *testing.T) {
 	t.Parallel()
 	const clients, poolSize, load = 20, 2, 5 * time.Second
-	const ttl = 2 * time.Second
+	const ttl = 4 * time.Second
 	// A server of its own: its advisory locks and sessions are all of this test.
 	server := pgtest.Private(t, nil)
 	p := installOn(t, server.DSN())
 	p.watch(t)
 	pooled := p.through(pgtest.PgBouncer(t, server.DSN(), pgserver.BouncerOptions{PoolSize: poolSize, MaxClientConn: 500}).DSN())
-	config := pglock.Config{TTL: ttl, PollInterval: 50 * time.Millisecond}
+	config := pglock.Config{
+		TTL: ttl, RenewInterval: 300 * time.Millisecond, RequestTimeout: 3 * time.Second, PollInterval: 50 * time.Millisecond,
+	}
 
 	names := []string{"even", "odd"}
 	var inside [2]believers
@@ -42,7 +44,7 @@ func TestCase09_TransactionPoolerKeepsNoLockAndStrandsNobody(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), load)
 	defer cancel()
 	var group sync.WaitGroup
-	kept := take(t, pooled.client(t, config, describing), "kept") // Renewed beside the load, for three TTLs.
+	kept := take(t, pooled.client(t, config, describing), "kept") // Renewed beside the load, for longer than its TTL.
 	for i := range clients {
 		c := pooled.client(t, config, describing)
 		group.Go(func() {

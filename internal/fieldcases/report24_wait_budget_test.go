@@ -45,8 +45,11 @@ func TestReport24_TheBudgetBoundsTheWait(t *testing.T) {
 	config := pglock.Config{TTL: time.Second, RequestTimeout: 200 * time.Millisecond}
 
 	t.Run("held", func(t *testing.T) {
-		c := p.client(t, pglock.Config{TTL: time.Second, RequestTimeout: 500 * time.Millisecond})
-		for _, budget := range budgets {
+		// Long enough for an answer on a busy machine, in each case.
+		c := p.client(t, pglock.Config{
+			TTL: 3500 * time.Millisecond, RenewInterval: 100 * time.Millisecond, RequestTimeout: 3 * time.Second,
+		})
+		for _, budget := range []time.Duration{0, 2 * time.Second, 4 * time.Second} {
 			err := waits(t, c, budget)
 			require.ErrorIs(t, err, pglock.ErrNotAcquired)
 			require.ErrorContains(t, err, "the holder")

@@ -25,7 +25,7 @@ func TestReport39_SchemasAndNamesDoNotMeet(t *testing.T) {
 	var group sync.WaitGroup
 	for worker := range 4 {
 		group.Go(func() {
-			for i := range 300 {
+			for i := range 100 {
 				// Neither held nor busy: no two names share a key.
 				if _, err := c.TryAcquire(t.Context(), fmt.Sprint(worker, "/", i)); err != nil {
 					t.Error(err)
@@ -44,8 +44,10 @@ func TestReport40_ShorterTTLStealsNothing(t *testing.T) {
 	t.Parallel()
 	p := install(t)
 	lease := take(t, p.client(t, pglock.Config{TTL: time.Hour}), "n")
-	b := p.client(t, pglock.Config{TTL: 300 * time.Millisecond, PollInterval: 20 * time.Millisecond})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	b := p.client(t, pglock.Config{
+		TTL: 2 * time.Second, RenewInterval: 100 * time.Millisecond, RequestTimeout: 1500 * time.Millisecond, PollInterval: 20 * time.Millisecond,
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err := b.Acquire(ctx, "n")
 	require.ErrorIs(t, err, pglock.ErrNotAcquired)
