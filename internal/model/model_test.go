@@ -38,9 +38,12 @@ func full() bool { return os.Getenv("LEASEHOLD_MODEL") == "full" }
 // come by every state that the model is about. LEASEHOLD_MODEL=full adds the larger bounds.
 func TestModel_HoldsWithinItsBoundsAndReachesEveryGoal(t *testing.T) {
 	t.Parallel()
-	searches := Short()
-	if full() {
+	searches, sought := Short(), Sought()
+	switch {
+	case full():
 		searches = append(searches, Full()...)
+	case raceDetector:
+		searches, sought = searches[:1], nil
 	}
 	var mu sync.Mutex
 	var reached []int
@@ -58,7 +61,7 @@ func TestModel_HoldsWithinItsBoundsAndReachesEveryGoal(t *testing.T) {
 				reached = append(reached, v.Reached...)
 			})
 		}
-		for _, g := range Sought() {
+		for _, g := range sought {
 			t.Run("reaches "+g.Name, func(t *testing.T) {
 				t.Parallel()
 				v, _ := run(t, g.Search())
@@ -71,6 +74,9 @@ func TestModel_HoldsWithinItsBoundsAndReachesEveryGoal(t *testing.T) {
 	})
 	goals := numbers("goals")
 	require.Greater(t, len(goals), 40)
+	if raceDetector && !full() {
+		return
+	}
 	for name, goal := range goals {
 		require.True(t, slices.Contains(reached, goal), "no configuration reaches %s", name)
 	}
@@ -80,11 +86,12 @@ func TestModel_HoldsWithinItsBoundsAndReachesEveryGoal(t *testing.T) {
 func TestModel_EveryMistakeIsFound(t *testing.T) {
 	t.Parallel()
 	bugs := numbers("bugs")
-	violated := map[string]bool{}
-	for _, m := range Mistakes() {
+	for i, m := range Mistakes() {
 		require.Positive(t, bugs[m.Name], m.Name)
 		delete(bugs, m.Name)
-		violated[m.Violates] = true
+		if raceDetector && !full() && i > 1 {
+			continue
+		}
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
 			v, dir := run(t, m.Search())
