@@ -200,6 +200,28 @@ func TestCheck_LargeHistoryIsJudged(t *testing.T) {
 	t.Logf("without one: %v", time.Since(started))
 }
 
+// TestCheck_WhatNobodyWasToldIsSoonOver: what the record has was committed before the next change of its row. Were its window open
+// to the end, there would be no end to the search where there is no order.
+func TestCheck_WhatNobodyWasToldIsSoonOver(t *testing.T) {
+	s := begin()
+	at, token := int64(1000), int64(0)
+	for range 100 {
+		token += 2
+		s.grant("a", token, "c1", at, at+100) // Nobody is told, and an operator raises the fence after it.
+		write := s.write("a", token, token, fmt.Sprint("w", token))
+		write.At = s.now(at + 50)
+		s.client(history.KindUnknown, "a", token, "c1", at+40, at+60).Write = write.Write
+		s.fence("a", token+1).At = s.now(at + 60)
+		at += 100
+	}
+	s.clock(at)
+	none(t, s.events)
+	s.answer(history.AnswerHeld, "a", 2, "c2", at, at+10)
+	found(t, s.events, history.RuleLinearizable, "had run out")
+	require.NotContains(t, noOrder(s.events), "not decided")
+	require.Contains(t, noOrder(s.events), `"c2" is told that token 2 holds`)
+}
+
 // busy is a history of what clients are told about some locks: many answers, each with a window that overlaps others', and each
 // right at one time in it.
 func busy(seed uint64, names, moves int) []history.Event {

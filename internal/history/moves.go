@@ -13,7 +13,8 @@ type lock struct {
 	terms []*term // in the order of their tokens
 	// expiry is how early the term of a token may have run out, on the machine's clock.
 	expiry map[int64]int64
-	writes map[string]bool // that the record has
+	// writes are by when those that the record has were committed.
+	writes map[string]int64
 }
 
 // locks gathers what the history says of each name.
@@ -21,7 +22,7 @@ func (t *trial) locks() []*lock {
 	byName := map[string]*lock{}
 	of := func(name string) *lock {
 		if byName[name] == nil {
-			byName[name] = &lock{name: name, expiry: map[int64]int64{}, writes: map[string]bool{}}
+			byName[name] = &lock{name: name, expiry: map[int64]int64{}, writes: map[string]int64{}}
 		}
 		return byName[name]
 	}
@@ -34,9 +35,10 @@ func (t *trial) locks() []*lock {
 		}
 	}
 	for _, name := range t.names {
+		committed := t.committed(name)
 		for _, e := range t.database[name] {
 			if e.Kind == KindWrite {
-				of(name).writes[e.Write] = true
+				of(name).writes[e.Write] = committed[e.Seq]
 			}
 		}
 	}
@@ -129,8 +131,8 @@ func (t *trial) told(l *lock) []move {
 				add(refused, e.Token, e)
 			}
 		case KindUnknown:
-			if l.writes[e.Write] {
-				list = append(list, move{kind: wrote, token: e.Token, from: e.From, to: end, event: e})
+			if by, there := l.writes[e.Write]; there {
+				list = append(list, move{kind: wrote, token: e.Token, from: e.From, to: max(by, e.From), event: e})
 			}
 		case KindTrusts:
 			if e.Left > 0 {
@@ -211,15 +213,22 @@ func (t *trial) untold(l *lock) []move {
 	return list
 }
 
-// committed is by when each change of a lease was certainly committed: when the next change of its row was written.
+// committed is by when each event of the database was certainly committed: when the next change of its row was recorded, which the
+// row's lock kept out until then. A write holds the row of its fence.
 func (t *trial) committed(name string) map[int64]int64 {
 	at := map[int64]int64{}
-	next := int64(end)
+	lease, fence := int64(end), int64(end)
 	for _, e := range slices.Backward(t.database[name]) {
-		at[e.Seq] = end
+		next := &fence
 		if e.Kind == KindLease {
-			at[e.Seq] = max(next, earliest(t.written(e)))
-			next = latest(t.written(e))
+			next = &lease
+		}
+		at[e.Seq] = max(*next, earliest(t.written(e)))
+		switch e.Kind {
+		case KindLease:
+			lease = latest(t.written(e))
+		case KindFence:
+			fence = latest(t.recorded(e))
 		}
 	}
 	return at
