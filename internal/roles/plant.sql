@@ -6,10 +6,10 @@
 -- {schema} is that schema, {names} an array of the names of functions.
 DO $plant$
 DECLARE
-    -- What is planted takes its turn for every pair of these.
+    -- Operators for every pair of these.
     operands text[] := '{smallint,integer,bigint,numeric,double precision,text,name,"\"char\"",boolean,oid,regproc,regprocedure,regclass,regnamespace,interval,timestamptz,jsonb,json,uuid,uuid[],text[],bigint[],bytea}';
-    operators text[] := '{+,-,*,/,%,=,<>,<,<=,>,>=,||,<<,>>,&,->>,->,~}';
-    -- And functions for each of these alone, and two and three of the first seven.
+    operators text[] := '{+,-,*,=,<>,<,<=,>,>=,||,<<,>>,&,->>}';
+    -- And functions for each of these alone, two of the first seven, and three of the first four.
     arguments text[] := '{text,name,bigint,integer,boolean,jsonb,bytea,"\"char\"",regclass,json,oid,interval,timestamptz,numeric,text[],uuid[],bigint[]}';
     l text;
     r text;
@@ -37,7 +37,7 @@ BEGIN
                 ) THEN
                     EXECUTE pg_catalog.format(
                         'CREATE OPERATOR {schema}.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = {schema}.%s)', o, l, r,
-                        CASE WHEN o IN ('=', '<>', '<', '<=', '>', '>=', '~') THEN 'compare' ELSE 'compute' END);
+                        CASE WHEN o IN ('=', '<>', '<', '<=', '>', '>=') THEN 'compare' ELSE 'compute' END);
                     planted := planted + 1;
                 END IF;
             END LOOP;
@@ -61,7 +61,7 @@ BEGIN
             UNION ALL
             SELECT ARRAY[x, y] FROM unnest(arguments[1:7]) AS x, unnest(arguments[1:7]) AS y
             UNION ALL
-            SELECT ARRAY[x, y, z] FROM unnest(arguments[1:7]) AS x, unnest(arguments[1:7]) AS y, unnest(arguments[1:7]) AS z
+            SELECT ARRAY[x, y, z] FROM unnest(arguments[1:4]) AS x, unnest(arguments[1:4]) AS y, unnest(arguments[1:4]) AS z
         ) AS a
         WHERE (p.variadic OR cardinality(a.types) = ANY (p.counts))
             AND to_regprocedure(pg_catalog.format('pg_catalog.%I(%s)', n.name, array_to_string(a.types, ','))) IS NULL
