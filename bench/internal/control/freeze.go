@@ -55,8 +55,10 @@ func arrived(ctx context.Context, server, client int) error {
 	})
 }
 
-// until looks again and again.
+// until looks again and again, for as long as a run waits for anything.
 func until(ctx context.Context, condition func() (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("control: nothing changes for %v", patience))
+	defer cancel()
 	for {
 		done, err := condition()
 		if done || err != nil {
