@@ -30,7 +30,7 @@ var metrics = []metric{
 	{name: "pglock_leases, indexes", unit: "KiB", of: func(s Sample) float64 { return float64(s.Leases.Indexes) / 1024 }, ratio: 1.5, slack: 64},
 	{name: "job_fences, table", unit: "KiB", of: func(s Sample) float64 { return float64(s.Fences.Table) / 1024 }, ratio: 1.5, slack: 256},
 	{name: "job_fences, indexes", unit: "KiB", of: func(s Sample) float64 { return float64(s.Fences.Indexes) / 1024 }, ratio: 1.5, slack: 64},
-	{name: "dead rows of both", of: func(s Sample) float64 { return float64(s.Leases.Dead + s.Fences.Dead) }, ratio: 2, slack: 2000},
+	{name: "dead rows of both", of: func(s Sample) float64 { return float64(s.Leases.Dead + s.Fences.Dead) }, ratio: 1.5, slack: 2000},
 	{name: "WAL an operation", unit: "bytes", of: func(s Sample) float64 { return float64(s.WAL) }, ratio: 2, slack: 500, perOp: true},
 }
 

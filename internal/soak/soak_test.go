@@ -112,7 +112,7 @@ func TestSoak_FindsALeak(t *testing.T) {
 		}
 		_, _ = admin.Exec(ctx, quoted(options.Schema, `
 			INSERT INTO %s.pglock_leases (name, token, holder, acquired_at, renewed_at)
-			SELECT concat('leak ', $1::int, ' ', i), 1, gen_random_uuid(), clock_timestamp(), clock_timestamp() FROM generate_series(1, 200) AS i`), n)
+			SELECT concat('leak ', $1::int, ' ', i), 1, gen_random_uuid(), clock_timestamp(), clock_timestamp() FROM generate_series(1, 500) AS i`), n)
 		_, _ = admin.Exec(ctx, quoted(options.Schema, `
 			UPDATE %s.pglock_leases SET renewed_at = clock_timestamp() WHERE name LIKE concat('leak ', $1::int, ' %')`), n)
 	}
