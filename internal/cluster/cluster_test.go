@@ -76,6 +76,10 @@ func TestCluster_FailoversUnderLoad(t *testing.T) {
 			{"strict", true, true, second[(rounds+1)/2:]},
 		}
 	}
+	if name := os.Getenv("LEASEHOLD_CLUSTER_MODE"); name != "" {
+		modes = slices.DeleteFunc(modes, func(m mode) bool { return m.name != name })
+		require.NotEmpty(t, modes, "LEASEHOLD_CLUSTER_MODE")
+	}
 	c := cluster.Start(t, settings)
 	for _, m := range modes {
 		r := &run{t: t, c: c, mode: m, dice: d, names: []string{"invoice-job", `na"me`, "Zürich"}, outlive: 2 * settings.TTL}
@@ -84,9 +88,12 @@ func TestCluster_FailoversUnderLoad(t *testing.T) {
 	whatClientsAreTold(t, c, modes[0].name)
 }
 
-// drawn are the faults of n rounds, in an order by chance.
+// drawn are the faults of n rounds, in an order by chance; LEASEHOLD_CLUSTER_FAULT names the only one.
 func drawn(d *rand.Rand, n int) []fault {
 	var deck []fault
+	if name := os.Getenv("LEASEHOLD_CLUSTER_FAULT"); name != "" {
+		return slices.Repeat([]fault{faultNamed(name)}, n)
+	}
 	for len(deck) < n {
 		var more []fault
 		for _, f := range faults {
@@ -163,7 +170,7 @@ func (r *run) round(ctx context.Context, number int, f fault) error {
 		return err
 	}
 	now.from = clock.Now()
-	now.said, err = f.do(ctx, r.c, leader, r.dice)
+	now.said, err = f.do(ctx, r, leader)
 	if err == nil {
 		_, err = r.c.Whole(ctx)
 	}

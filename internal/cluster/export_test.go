@@ -3,11 +3,13 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
-	"strings"
+	"runtime"
 	"syscall"
-	"time"
 )
 
 // RoleKilled is a program that has processes as a cluster has, says where, and waits to be killed.
@@ -18,16 +20,7 @@ func RoleKilled() int {
 		var folder string
 		if folder, err = c.makeFolder("m1"); err == nil {
 			// One in a session of its own whose parent has ended, as PostgreSQL; and one that is frozen.
-			for _, script := range []string{"setsid sleep 1000 & echo", "sleep 1000"} {
-				cmd := exec.Command("/bin/sh", "-c", script)
-				cmd.Dir, cmd.SysProcAttr = folder, &syscall.SysProcAttr{Credential: c.account.credential}
-				if err = cmd.Start(); err != nil {
-					break
-				}
-				if strings.HasPrefix(script, "sleep") {
-					err = cmd.Process.Signal(syscall.SIGSTOP)
-				}
-			}
+			err = errors.Join(c.doze(folder, nil, "setsid", "--fork", "sleep", "1000"), c.doze(folder, syscall.SIGSTOP, "sleep", "1000"))
 		}
 	}
 	if err != nil {
@@ -35,8 +28,18 @@ func RoleKilled() int {
 		return 1
 	}
 	fmt.Println(c.folder)
-	time.Sleep(time.Hour)
+	_, _ = io.Copy(io.Discard, os.Stdin) // Until the test ends, if that is first.
+	runtime.KeepAlive(c)                 // Its janitor's pipe would be closed with it.
 	return 0
+}
+
+func (c *Cluster) doze(folder string, then os.Signal, name string, arguments ...string) error {
+	cmd := exec.Command(name, arguments...)
+	cmd.Dir, cmd.SysProcAttr = folder, &syscall.SysProcAttr{Credential: c.account.credential}
+	if err := cmd.Start(); err != nil || then == nil {
+		return err
+	}
+	return cmd.Process.Signal(then)
 }
 
 // Living lists the processes of a cluster in a folder.

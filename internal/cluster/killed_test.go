@@ -22,6 +22,8 @@ func TestCluster_NothingIsLeftOfAKilledProgram(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envKilled+"=1")
+	_, err := cmd.StdinPipe()
+	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

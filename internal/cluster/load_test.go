@@ -23,9 +23,10 @@ import (
 
 // A load is several workers, each a process.
 type load struct {
-	files []*tail
-	ends  []io.Closer
-	exits sync.WaitGroup
+	files   []*tail
+	workers []*os.Process
+	ends    []io.Closer
+	exits   sync.WaitGroup
 }
 
 // startLoad starts workers with leases that run out during a failover, and one with leases that outlive it.
@@ -42,7 +43,9 @@ func startLoad(t testing.TB, dsn, schema string, seed uint64, names []string, ou
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), envWorker+"=1")
 		cmd.Stderr = os.Stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // A Ctrl-C is for the test, whose end ends the worker.
+		// A Ctrl-C is for the test, whose end ends the worker: it reads the end of its input. A frozen one is a process group of its own
+		// that has lost its parent, and gets SIGHUP from the kernel.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		in, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -51,12 +54,15 @@ func startLoad(t testing.TB, dsn, schema string, seed uint64, names []string, ou
 				t.Errorf("worker %s: %v", o.Label, err)
 			}
 		})
-		l.ends = append(l.ends, in)
+		l.ends, l.workers = append(l.ends, in), append(l.workers, cmd.Process)
 		l.files = append(l.files, &tail{path: o.File})
 		require.NoError(t, json.NewEncoder(in).Encode(o))
 	}
 	return l
 }
+
+// signal sends a signal to one worker.
+func (l *load) signal(worker int, s syscall.Signal) { _ = l.workers[worker].Signal(s) } // It runs until the load is stopped.
 
 // stop ends the workers and waits for them.
 func (l *load) stop() {

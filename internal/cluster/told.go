@@ -15,6 +15,7 @@ import (
 const (
 	RuleToldOnce  = "a token is told once"
 	RuleToldRises = "tokens told on one timeline rise"
+	RuleTimelines = "tokens of a later timeline are above those of an earlier one"
 	RuleNoStale   = "no grant by a former leader"
 	RuleInTurn    = "confirmed writes are in token order"
 	RuleSuffix    = "a failover loses the end of a timeline"
@@ -70,7 +71,7 @@ func Acks(events []history.Event) []Ack {
 		case e.Kind == history.KindLease && e.New != nil:
 			grants[key(e.Name, e.New.Token)] = true
 		case e.Kind == history.KindAnswer && e.Token > 0:
-			acks = append(acks, Ack{Event: e, Timeline: e.Token>>32 + 1})
+			acks = append(acks, Ack{Event: e, Timeline: timelineOf(e.Token)})
 		case e.Kind == history.KindWrote:
 			timeline, _ := strconv.ParseInt(strings.TrimPrefix(e.Text, "timeline "), 10, 64)
 			acks = append(acks, Ack{Event: e, Timeline: timeline})
@@ -91,6 +92,9 @@ func Acks(events []history.Event) []Ack {
 	}
 	return acks
 }
+
+// timelineOf is the timeline that a token was granted on: an epoch is a base, a multiple of 1024, and the timeline less one.
+func timelineOf(token int64) int64 { return token>>32%1024 + 1 }
 
 func key(name string, token int64) string { return fmt.Sprint(token, " ", name) }
 
@@ -118,6 +122,7 @@ func Judge(events []history.Event, p Promise) (Tally, []history.Violation) {
 	j.overtaken()
 	j.record()
 	j.toldOnce()
+	j.timelines()
 	j.inOrder(RuleToldRises, history.KindAnswer, false, func(a Ack) string { return fmt.Sprint(a.Timeline, " ", a.Name) })
 	j.inOrder(RuleInTurn, history.KindWrote, true, func(a Ack) string { return fmt.Sprint(a.Timeline, " ", a.Name) })
 	j.inOrder(RuleInTurn, history.KindWrote, true, func(a Ack) string { // Over all timelines: what is left of them.
@@ -227,7 +232,7 @@ func (j *judge) outdated(answer history.Event) bool {
 		if a.From > answer.To {
 			return false
 		}
-		if a.Kind == history.KindAnswer && a.Name == answer.Name && a.Token>>32 > answer.Seen>>32 && a.To < answer.To {
+		if a.Kind == history.KindAnswer && a.Name == answer.Name && a.Timeline > timelineOf(answer.Seen) && a.To < answer.To {
 			return true
 		}
 	}
@@ -246,6 +251,26 @@ func (j *judge) toldOnce() {
 			j.report(RuleToldOnce, []history.Event{before, a.Event}, "token %d was told to %q and to %q", a.Token, before.Client, a.Client)
 		}
 		seen[k] = a.Event
+	}
+}
+
+// timelines: whenever they were told, grants of a later timeline have tokens above all of an earlier one: a former leader's are below
+// those of the next (decision 1).
+func (j *judge) timelines() {
+	byTimeline := map[string][]Ack{}
+	for _, a := range j.acks {
+		if a.Kind == history.KindAnswer {
+			byTimeline[a.Name] = append(byTimeline[a.Name], a)
+		}
+	}
+	for _, list := range byTimeline {
+		slices.SortFunc(list, func(a, b Ack) int { return cmp.Or(cmp.Compare(a.Timeline, b.Timeline), cmp.Compare(a.Token, b.Token)) })
+		for i, a := range list {
+			if i > 0 && a.Token <= list[i-1].Token {
+				j.report(RuleTimelines, []history.Event{list[i-1].Event, a.Event}, "token %d of timeline %d is not above token %d of timeline %d",
+					a.Token, a.Timeline, list[i-1].Token, list[i-1].Timeline)
+			}
+		}
 	}
 }
 

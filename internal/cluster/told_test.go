@@ -104,6 +104,9 @@ func TestJudge_FindsEachFault(t *testing.T) {
 		{"a token below one of its timeline", cluster.RuleToldRises, "answer with token 4294967296", false, func(s *story) {
 			s.told("a", second, 320, 330)
 		}},
+		{"a former leader's token above the next leader's", cluster.RuleTimelines, "is not above token 4398046511105 of timeline 1", false, func(s *story) {
+			s.told("a", 1024<<32+1, 370, 380)
+		}},
 		{"a grant by a former leader that is dead", cluster.RuleNoStale, "and no leader was frozen or cut off", false, func(s *story) {
 			s.told("a", 4, 500, 510)
 		}},
