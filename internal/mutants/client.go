@@ -47,19 +47,6 @@ var client = []Mutant{
 		Slow:  true,
 	},
 	{
-		Name:  "expiry by the client's clock",
-		Fault: "the expiry of a grant is computed by the client (whose wall clock is set back and forth)",
-		Edits: []Edit{
-			wallSteps,
-			{acquireGo, "a.holder, c.config.TTL.Microseconds(),", "a.holder, time.Now().Add(c.config.TTL).UnixMicro(),"},
-			{acquireSQL, "t.clock + $3::bigint::double precision * interval '1 microsecond'", "to_timestamp($3::bigint / 1e6)"},
-			{acquireSQL, "expires_at = clock_timestamp() + $3::bigint::double precision * interval '1 microsecond'",
-				"expires_at = to_timestamp($3::bigint / 1e6)"},
-		},
-		Rules: []string{history.RuleTrust, history.RuleNoOverlap},
-		Slow:  true,
-	},
-	{
 		Name:  "no margin",
 		Fault: "the margin is not kept",
 		Edits: []Edit{{renewGo, "config.TTL - config.Margin", "config.TTL"}},
@@ -151,9 +138,10 @@ var client = []Mutant{
 		Name:   "a loss goes on being renewed",
 		Fault:  "a lease that is over for the client goes on being renewed",
 		Edits:  []Edit{{releaseGo, "c.renewer.remove(l)\n\tif errors.Is", "if errors.Is"}},
-		Favour: []string{"black hole", "held back", "freeze short"},
 		Calm:   true,
 		Rules:  []string{history.RuleLiveness},
+		Favour: []string{"hold", "try"},
+		Faults: []string{"replies dropped", "replies held back"},
 	},
 	{
 		Name:  "a retry forgets its grant",

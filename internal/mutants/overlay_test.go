@@ -1,7 +1,9 @@
 package mutants
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,5 +35,31 @@ func TestMutants_AnEditThatDoesNotFitIsAnError(t *testing.T) {
 		m := Mutant{Name: "unfit", Edits: []Edit{{renewSQL, from, "now()"}}}
 		_, err := m.overlay(root(t), t.TempDir())
 		require.ErrorContains(t, err, "instead of once", from)
+	}
+}
+
+// The page lists each mutant, and no other, with what finds it.
+func TestMutants_AreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root(t), "docs/mutants.md"))
+	require.NoError(t, err)
+	var listed [][]string
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, " | "); len(cells) == 4 && !strings.HasPrefix(line, "| mutant |") {
+			listed = append(listed, cells)
+		}
+	}
+	require.Len(t, listed, len(All()))
+	for i, m := range All() {
+		name, foundBy := strings.TrimPrefix(listed[i][0], "| "), strings.Split(listed[i][2], "; ")
+		require.Equal(t, m.Name, name)
+		switch {
+		case m.Suite != nil:
+			require.Equal(t, []string{m.Suite.Run}, foundBy, name)
+		case m.Rules == nil:
+			require.Equal(t, []string{"nothing"}, foundBy, name)
+		default:
+			require.Subset(t, m.Rules, foundBy, name)
+		}
 	}
 }

@@ -8,6 +8,7 @@ const (
 	renewSQL   = "pglock/sql/renew.sql"
 	releaseSQL = "pglock/sql/release.sql"
 	reapSQL    = "pglock/sql/reap.sql"
+	raiseSQL   = "pglock/sql/raise.sql"
 )
 
 // slowGate is a gate that lets everybody in, after a pause in which what was read before gets old.
@@ -197,9 +198,15 @@ UPDATE`}},
 			{"migrations/0001_create_leases.up.sql", "CREATE TABLE IF NOT EXISTS", "CREATE UNLOGGED TABLE IF NOT EXISTS"},
 			{"migrations/shape.go", `t.persistence != "p"`, `t.persistence == ""`}, // It would be refused.
 		},
-		Favour: []string{"restart immediate", "try", "wait"},
-		Rules:  []string{history.RuleNoOverlap, history.RuleTrust, history.RuleConfirmed},
 		Faults: []string{"restart immediate"},
+		Rules:  []string{history.RuleRecord, history.RuleNoOverlap},
+		Favour: []string{"try", "wait"},
+	},
+	{
+		Name:  "raise by the snapshot",
+		Fault: "a raise of the epoch frees the leases that were held when it began, and not a grant that it waited for",
+		Edits: []Edit{{raiseSQL, "    WHERE counted.fences >= 0\n    FOR NO KEY UPDATE OF l\n", "    WHERE counted.fences >= 0\n"}},
+		Suite: &Suite{"pglock", "TestRaiseEpoch_FreesAGrantThatItWaitedFor", "pglock.Raise{Base:1024, Leases:1, Fences:1}"},
 	},
 	{
 		Name:  "gate of the session",
