@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// BuildClient builds the client program into a folder, under the race detector if this program is, and returns its path. Further flags are
-// for go build: "-overlay", file.
+// BuildClient builds the client program into a folder, under the race detector if this program is, and returns its path.
+// Further flags are for go build: "-overlay", file.
 func BuildClient(ctx context.Context, dir string, flags ...string) (string, error) {
 	program := filepath.Join(dir, "client")
 	arguments := append([]string{"build", "-o", program}, flags...)

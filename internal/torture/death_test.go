@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 
 func beRun(program string) {
 	pid, err := torture.StartClient(program, protocol.Setup{
-		Label: "c1.1", DSN: "postgres://nobody@127.0.0.1:1/nothing?sslmode=disable", File: os.Getenv(envRun) + ".jsonl", Schema: "public",
+		Label: "c1.1", DSN: "postgres://nobody@127.0.0.1:1/nothing?sslmode=disable", Schema: "public",
+		File:  program + ".jsonl",
 		Names: []string{"a"}, MinTTL: time.Second, MaxTTL: time.Second, Watch: time.Second, Stand: time.Second,
 	})
 	if err != nil {

@@ -57,7 +57,8 @@ func (r *run) step(from, to time.Duration) (string, error) {
 	}
 	const sway = 10 * time.Millisecond // The machine's clock may be adjusted meanwhile.
 	if theirs.Before(early.Add(to-sway)) || theirs.After(late.Add(to+sway)) {
-		return "", fmt.Errorf("the server's clock does not obey: it says %v, between %v and %v, and should be off by %v", theirs, early, late, to)
+		return "", fmt.Errorf("the server's clock does not obey: it says %v, between %v and %v, and should be off by %v",
+			theirs, early, late, to)
 	}
 	return "obeyed", nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/leasehold-go/leasehold/internal/torture/plan"
 )
 
-// diskFull fills the disk of the WAL. The server cannot commit, gives up (PANIC) and recovers, or ends for good and is started again
-// when there is room.
+// diskFull fills the disk of the WAL. The server cannot commit, gives up (PANIC) and recovers, or ends for good and is
+// started again when there is room.
 var diskFull = fault{"disk full", 1, disk, func(ctx context.Context, r *run, d plan.Dice) (deed, error) {
 	pause := d.Between(300*time.Millisecond, 3*time.Second)
 	r.whole.Lock()

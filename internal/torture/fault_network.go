@@ -26,8 +26,8 @@ var resetBefore = fault{"reset before", 3, network, func(ctx context.Context, r 
 	return r.failTrip(ctx, d, faultnet.BeforeSend()), nil
 }}
 
-// resetAfter cuts a connection when the server has done what it was asked, before its answer gets through: a grant or a commit that nobody
-// hears of.
+// resetAfter cuts a connection when the server has done what it was asked, before its answer gets through: a grant or a
+// commit that nobody hears of.
 var resetAfter = fault{"reset after", 4, network, func(ctx context.Context, r *run, d plan.Dice) (deed, error) {
 	return r.failTrip(ctx, d, faultnet.AfterSend()), nil
 }}

@@ -15,7 +15,8 @@ import (
 // operator is the application_name of what people do by hand.
 const operator = "operator"
 
-// revoked raises the token of a lease that somebody has and of its fence by hand, and leaves the row to its holder: its term is over all the same.
+// revoked raises the token of a lease that somebody has and of its fence by hand, and leaves the row to its holder: its
+// term is over all the same.
 var revoked = fault{"revoke", 2, session, func(ctx context.Context, r *run, d plan.Dice) (deed, error) {
 	name := plan.One(d, r.options.Names)
 	ctx, cancel := context.WithTimeout(ctx, time.Second)

@@ -15,7 +15,9 @@ import (
 )
 
 // everything has all that faults need.
-var everything = Options{Seed: 7, Server: &pgserver.Server{}, Pooler: &pgserver.Bouncer{}, Clock: &pgserver.Clock{}, Disk: &pgserver.Disk{}}
+var everything = Options{
+	Seed: 7, Server: &pgserver.Server{}, Pooler: &pgserver.Bouncer{}, Clock: &pgserver.Clock{}, Disk: &pgserver.Disk{},
+}
 
 // TestFaults_SeedReproducesThem, with the same arguments, however many numbers a fault draws.
 func TestFaults_SeedReproducesThem(t *testing.T) {

@@ -18,13 +18,14 @@ import (
 func buildJudge(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "judge")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/leasehold-go/leasehold/internal/history/judge").CombinedOutput()
+	const source = "github.com/leasehold-go/leasehold/internal/history/judge"
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, source).CombinedOutput()
 	require.NoError(t, err, string(out))
 	return program
 }
 
-// judged fails the test if the report has anything that may not be. The judge is a program of its own, which knows nothing but the
-// history. What it was given is kept then, with its time line.
+// judged fails the test if the report has anything that may not be. The judge is a program of its own, which knows nothing
+// but the history. What it was given is kept then, with its time line.
 func judged(t *testing.T, judge string, report *torture.Report) {
 	t.Helper()
 	dir := t.TempDir()

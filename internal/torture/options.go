@@ -50,17 +50,17 @@ type Options struct {
 	// Favour names operations and faults that come up more often. Default: none.
 	Favour []string
 
-	// Lacks says what has not happened yet in a run that is to mean something. On a slow machine the run goes on for that, for at most three times
-	// Duration more. It is asked about once a second. Default: nothing.
+	// Lacks says what has not happened yet in a run that is to mean something. On a slow machine the run goes on for that,
+	// for at most three times Duration more. It is asked about once a second. Default: nothing.
 	Lacks func(*Report) []string
 
-	// Enough ends the run early when it says so: the clients are killed, and none stands. It is asked about once a second with what has happened so
-	// far. Default: nil.
+	// Enough ends the run early when it says so: the clients are killed, and none stands. It is asked about once a second
+	// with what has happened so far. Default: nil.
 	Enough func(*Report) bool
 }
 
-// PoolerSettings are those of a PgBouncer that takes part. What sessions set for themselves does not get through it, so that it has to end
-// the transactions of those that were cut off; and it must ask a server that comes back soon.
+// PoolerSettings are those of a PgBouncer that takes part. What sessions set for themselves does not get through it, so
+// that it has to end the transactions of those that were cut off; and it must ask a server that comes back soon.
 var PoolerSettings = map[string]string{
 	"idle_transaction_timeout": "1",
 	"server_login_retry":       "0.2",

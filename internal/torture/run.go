@@ -92,6 +92,12 @@ func (r *run) work(ctx context.Context) error {
 		}
 	}
 	nemeses.Go(func() { r.untilDone(breaking, end) })
+	nursing, unnurse := context.WithCancel(living)
+	defer unnurse()
+	var nurse sync.WaitGroup
+	if r.options.Pooler != nil {
+		nurse.Go(func() { failed(r.nurse(nursing)) })
+	}
 	if r.options.Enough != nil {
 		nemeses.Go(func() { r.untilEnough(breaking, kill) })
 	}
@@ -101,6 +107,8 @@ func (r *run) work(ctx context.Context) error {
 		r.stand(kill, &clients)
 	}
 	clients.Wait()
+	unnurse()
+	nurse.Wait()
 	return errors.Join(errs...)
 }
 

@@ -42,7 +42,8 @@ func setUp(t *testing.T) torture.Options {
 	o.Server = pgtest.PrivateWith(t, settings)
 	o.DSN = o.Server.DSN()
 	o.Schema = pgtest.MigratedOn(t, o.DSN)
-	if bouncer, err := pgserver.StartBouncer(t.Context(), o.DSN, pgserver.BouncerOptions{Settings: torture.PoolerSettings}); err == nil {
+	pooling := pgserver.BouncerOptions{Settings: torture.PoolerSettings}
+	if bouncer, err := pgserver.StartBouncer(t.Context(), o.DSN, pooling); err == nil {
 		t.Cleanup(func() { require.NoError(t, bouncer.Close()) })
 		o.Pooler = bouncer
 	} else {

@@ -39,7 +39,8 @@ func TestTorture_RandomOperationsWithFaults(t *testing.T) {
 	runAndJudge(t, judge, options)
 }
 
-// TestTorture_OneFaultAtATime has each fault alone, for LEASEHOLD_TORTURE_SINGLY, a duration. Default: the seed draws one, for 8 s.
+// TestTorture_OneFaultAtATime has each fault alone, for LEASEHOLD_TORTURE_SINGLY, a duration. Default: the seed draws one,
+// for 8 s.
 func TestTorture_OneFaultAtATime(t *testing.T) {
 	t.Parallel()
 	judge, options := buildJudge(t), setUp(t)

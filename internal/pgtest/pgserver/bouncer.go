@@ -122,6 +122,27 @@ func (b *Bouncer) Restart(ctx context.Context) error {
 	return nil
 }
 
+// Revive starts a PgBouncer again that has ended by itself, and returns what it said last. 1.18.0 ends now and then when a client goes away
+// while its cancel request is on the way ("bad client state"). It returns "" if there was nothing to do.
+func (b *Bouncer) Revive(ctx context.Context) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.process == nil || !b.process.ended() {
+		return "", nil
+	}
+	said := strings.TrimSpace(b.folder.tail(bouncerLog))
+	said = said[strings.LastIndexByte(said, '\n')+1:]
+	program, err := bouncerProgram()
+	if err == nil {
+		b.stop()
+		err = b.start(ctx, program)
+	}
+	if err != nil {
+		return said, fmt.Errorf("pgserver: revive pgbouncer: %w", err)
+	}
+	return said, nil
+}
+
 // Close ends PgBouncer and removes all that it left. Closing again does nothing.
 func (b *Bouncer) Close() error {
 	b.mu.Lock()

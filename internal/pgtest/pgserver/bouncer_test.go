@@ -2,6 +2,7 @@ package pgserver
 
 import (
 	"context"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,4 +91,26 @@ func TestBouncer_CloseLeavesNothing(t *testing.T) {
 	require.NoError(t, b.Close(), "again")
 	requireGone(t, folder, pid, janitor)
 	require.ErrorIs(t, b.Restart(t.Context()), errClosed)
+}
+
+// TestBouncer_RevivesWhatEndedByItself, and leaves one that works alone.
+func TestBouncer_RevivesWhatEndedByItself(t *testing.T) {
+	t.Parallel()
+	if !HasPgBouncer() {
+		skip(t, "PgBouncer is not installed")
+	}
+	server, _ := local(t, Options{})
+	b, err := StartBouncer(t.Context(), server.DSN(), BouncerOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	said, err := b.Revive(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, said)
+
+	b.process.signal(syscall.SIGKILL)
+	<-b.process.done
+	said, err = b.Revive(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, said)
+	require.Equal(t, 1, ask[int](t, connect(t, b.DSN()+"&default_query_exec_mode=exec"), "SELECT 1"))
 }

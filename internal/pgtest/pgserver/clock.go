@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Clock is the clock of a server that can be set while it runs, without setting the machine's: libfaketime in the server's processes,
-// which reads from a file how far it is off. Clients are not affected. It is not safe for concurrent use.
+// Clock is the clock of a server that can be set while it runs, without setting the machine's: libfaketime in the server's
+// processes, which reads from a file how far it is off. Clients are not affected. It is not safe for concurrent use.
 type Clock struct {
 	folder  *folder
 	library string
 }
 
-// NewClock makes a clock that is right. Its [Clock.Environment] goes into [Options]. The caller calls [Clock.Close] after the server's Close.
+// NewClock makes a clock that is right. Its [Clock.Environment] goes into [Options]. The caller calls [Clock.Close] after
+// the server's Close.
 func NewClock() (*Clock, error) {
 	libraries, err := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
 	if err == nil && len(libraries) == 0 {

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClock_SetsTheServersClockInBothDirections, while it runs, for sessions that are open, and for a server that was started again.
+// TestClock_SetsTheServersClockInBothDirections, while it runs, for sessions that are open, and for a server that was
+// started again.
 func TestClock_SetsTheServersClockInBothDirections(t *testing.T) {
 	t.Parallel()
 	clock, err := NewClock()

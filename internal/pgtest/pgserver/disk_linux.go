@@ -16,14 +16,15 @@ umount -l "$1"
 rmdir "$1"
 `
 
-// Disk is a small disk of its own (a tmpfs) that can be filled: for a server's WAL, see [Options]. It is not safe for concurrent use.
+// Disk is a small disk of its own (a tmpfs) that can be filled: for a server's WAL, see [Options]. It is not safe for
+// concurrent use.
 type Disk struct {
 	path    string
 	janitor *janitor
 }
 
-// NewDisk mounts a disk of some megabytes, which the server's account owns. Only root may. The caller calls [Disk.Close] after the
-// server's Close.
+// NewDisk mounts a disk of some megabytes, which the server's account owns. Only root may. The caller calls [Disk.Close]
+// after the server's Close.
 func NewDisk(megabytes int) (*Disk, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("pgserver: disk: only root can mount one")

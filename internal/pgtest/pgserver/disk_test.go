@@ -43,7 +43,8 @@ func TestDisk_FullWAL(t *testing.T) {
 	for err == nil {
 		require.Less(t, kept, 1000, "it goes on for ever")
 		require.NoError(t, disk.Fill(), "what a checkpoint freed")
-		if _, err = conn.Exec(t.Context(), "INSERT INTO kept SELECT 1, string_agg(md5(random()::text), '') FROM generate_series(1, 3000)"); err == nil {
+		_, err = conn.Exec(t.Context(), "INSERT INTO kept SELECT 1, string_agg(md5(random()::text), '') FROM generate_series(1, 3000)")
+		if err == nil {
 			kept++
 		}
 	}

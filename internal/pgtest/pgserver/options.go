@@ -15,12 +15,12 @@ type Options struct {
 	// Durable leaves fsync on. Default: off, which survives the death of any process but not of the machine.
 	Durable bool
 
-	// Environment are variables of the server's processes ("LD_PRELOAD=…"), beside the few that it has. Only a server that Start makes
-	// from programs on the machine, or downloaded ones, has them.
+	// Environment are variables of the server's processes ("LD_PRELOAD=…"), beside the few that it has. Only a server that
+	// Start makes from programs on the machine, or downloaded ones, has them.
 	Environment []string
 
-	// WAL is an empty folder, which the server's account may write, for pg_wal. It stays the caller's. Default: inside the data folder. As for
-	// Environment.
+	// WAL is an empty folder, which the server's account may write, for pg_wal. It stays the caller's. Default: inside the
+	// data folder. As for Environment.
 	WAL string
 
 	// WALSegment is the size of a WAL file in MB: a power of two from 1 to 1024. Default: 16. As for Environment.

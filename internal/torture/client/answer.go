@@ -9,8 +9,11 @@ import (
 	"github.com/leasehold-go/leasehold/pglock"
 )
 
+// An asking is Acquire or TryAcquire.
+type asking func(ctx context.Context, name string) (*pglock.Lease, error)
+
 // acquire asks for a lease and notes the answer.
-func (c *client) acquire(ctx context.Context, name string, ask func(context.Context, string) (*pglock.Lease, error)) (*pglock.Lease, error) {
+func (c *client) acquire(ctx context.Context, name string, ask asking) (*pglock.Lease, error) {
 	from := clock.Now()
 	lease, err := ask(ctx, name)
 	answer := history.Event{Kind: history.KindAnswer, Name: name}
@@ -43,7 +46,7 @@ func (c *client) acquire(ctx context.Context, name string, ask func(context.Cont
 }
 
 // keep is acquire for a lease that the client goes on with.
-func (c *client) keep(ctx context.Context, name string, ask func(context.Context, string) (*pglock.Lease, error)) {
+func (c *client) keep(ctx context.Context, name string, ask asking) {
 	lease, err := c.acquire(ctx, name, ask)
 	if err != nil {
 		return
@@ -57,8 +60,8 @@ func (c *client) keep(ctx context.Context, name string, ask func(context.Context
 	}
 }
 
-// release gives a lease back and notes what came of it. The client does not hold it any more. A second call says what the first has
-// found, and nothing of the present: it is not noted.
+// release gives a lease back and notes what came of it. The client does not hold it any more. A second call says what the
+// first has found, and nothing of the present: it is not noted.
 func (c *client) release(ctx context.Context, l *pglock.Lease) error {
 	c.mu.Lock()
 	again := c.freed[l]

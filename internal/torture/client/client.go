@@ -57,8 +57,8 @@ func newClient(setup protocol.Setup, book *notebook.Notebook) (*client, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	config.MaxConns = 4
-	// The pool goes on with an attempt to connect when nobody waits for it any more, by default for two minutes: after a partition
-	// four of those would be in everybody's way.
+	// The pool goes on with an attempt to connect when nobody waits for it any more, by default for two minutes: after a
+	// partition four of those would be in everybody's way.
 	config.ConnConfig.ConnectTimeout = time.Second
 	config.ConnConfig.RuntimeParams["application_name"] = setup.Label
 	habits(config.ConnConfig, d, c.ttl, setup.Pooled)

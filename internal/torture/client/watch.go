@@ -59,8 +59,8 @@ func (c *client) ask(l *pglock.Lease) bool {
 	return true
 }
 
-// endsByItself sees to it that the context of a term that is over ends: work that looks at nothing else trusts the lease meanwhile. Err
-// would end it.
+// endsByItself sees to it that the context of a term that is over ends: work that looks at nothing else trusts the lease
+// meanwhile. Err would end it.
 func (c *client) endsByItself(l *pglock.Lease, from int64) {
 	late := time.NewTimer(time.Second) // Far more than a loaded machine needs.
 	defer late.Stop()

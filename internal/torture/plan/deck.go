@@ -2,8 +2,8 @@ package plan
 
 import "fmt"
 
-// A Deck deals indexes, each as often a round as its weight, in an order that is drawn anew for every round: in the end each has had
-// its turn, also what is rare. It is not safe for concurrent use.
+// A Deck deals indexes, each as often a round as its weight, in an order that is drawn anew for every round: in the end
+// each has had its turn, also what is rare. It is not safe for concurrent use.
 type Deck struct {
 	seed    uint64
 	who     string

@@ -20,8 +20,8 @@ type Setup struct {
 	Favour         []string      // operations that come up more often
 }
 
-// Calm is the only command: the faults have ended. The program ends its operations, stands for every name, closes, and exits with 0. The
-// end of its standard input ends it at once.
+// Calm is the only command: the faults have ended. The program ends its operations, stands for every name, closes, and
+// exits with 0. The end of its standard input ends it at once.
 const Calm = "calm"
 
 // Stood is what the program writes to its standard output when it has stood for every name.
