@@ -22,19 +22,22 @@ func FuzzArguments(f *testing.F) {
 		"sql gate -schema x", "migrate sql -schema", "version", "version -h", "help help help", "help migrate up", "migrate help up", "\x00", "migrate up --database=", "migrate up -schema \xff",
 		"epoch raise -yes=maybe", "migrate up -database=postgres:///x -schema $user", "migrate up -- -database",
 	} {
-		f.Add(strings.ReplaceAll(line, " ", "\n"), uint8(len(line)))
+		words := strings.ReplaceAll(line, " ", "\n")
+		f.Add(words, uint8(0))
+		for place := range strings.Count(words, "\n") + 2 {
+			f.Add(words, 128+uint8(place))
+		}
 	}
 	// Nothing goes out: names are not looked up, and the context is over before anything is dialled.
 	before := net.DefaultResolver
-	f.Cleanup(func() { net.DefaultResolver = before }) //nolint:reassign // it is put back
+	f.Cleanup(func() { net.DefaultResolver = before })
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("no network here")
 	}}
 	f.Fuzz(func(t *testing.T, text string, place uint8) {
 		words := strings.Split(text, "\n")
-		secret := int(place) % (len(words) + 1)
 		if place >= 128 {
-			words = slices.Insert(words, secret, "postgres://app:Zq7xK9@127.0.0.1:1/x")
+			words = slices.Insert(words, int(place-128)%(len(words)+1), "postgres://app:Zq7xK9@127.0.0.1:1/x")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		cancel()

@@ -22,6 +22,7 @@ func FuzzOrders(f *testing.F) {
 		"orderID,productID,unitPrice,quantity,discount\n1,1,0.005,1,0\n2,1,0.015,1,0\n", // halves of a cent
 		"orderID,productID,unitPrice,quantity,discount\n1,1,999999999999.999999999999,2147483647,0.999999999999\n2,1,.5,1,1.000\n",
 		"orderID,productID,unitPrice,quantity,discount\n1,1,1,1,0\n1,2,1,1,0\n1,01,1,1,0\n2,1,1,1,0\n",
+		"orderID,productID,unitPrice,quantity,discount\n1,1,0.005,1,0\n1,2,0.005,1,0\n2,1,0.10,1,0.15\n2,2,0.10,1,0.15\n", // rounded once an invoice
 		"discount,quantity,unitPrice,productID,orderID\n0.15,10,9.80,7,2\n0,1,1,1,1\n",
 		"orderID,productID,unitPrice,quantity,discount\n1,7,\"14\n.00\",12,0\n", "orderID,orderID\n", "\n\n\n", "\"", "a\x00b", "\xff\xfe",
 		"orderID,productID,unitPrice,quantity,discount\n1,7,14,00,12,0\n", "orderID,productID,unitPrice,quantity,discount\n1,7,1e3,NaN,-0\n",
