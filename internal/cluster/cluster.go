@@ -128,7 +128,7 @@ func (c *Cluster) startEtcd(ctx context.Context, peers string) error {
 	cmd := exec.Command(c.programs.etcd, "--name", "e", "--data-dir", filepath.Join(folder, "data"),
 		"--listen-client-urls", "http://"+c.etcd, "--advertise-client-urls", "http://"+c.etcd,
 		"--listen-peer-urls", "http://"+peers, "--initial-advertise-peer-urls", "http://"+peers,
-		"--initial-cluster", "e=http://"+peers)
+		"--initial-cluster", "e=http://"+peers, "--enable-v2=true")
 	ended, err := c.spawn(cmd, folder, log)
 	if err != nil {
 		return err

@@ -83,8 +83,9 @@ func (m *Member) configure(settings Settings) error {
 	config := map[string]any{
 		"scope": "leasehold", "namespace": "/leasehold/", "name": m.Name,
 		"restapi": map[string]any{"listen": m.rest, "connect_address": m.PeersREST.Addr()},
-		// Proxies: otherwise Patroni asks etcd where it is, and goes there.
-		"etcd3": map[string]any{"hosts": []string{m.ToEtcd.Addr()}, "use_proxies": true},
+		// Over etcd's old API: over the new one Patroni 3.0.2 renews the leader's key without comparing, so that a leader that wakes takes it
+		// from the next. Proxies: otherwise Patroni asks etcd where it is, and goes there.
+		"etcd": map[string]any{"hosts": []string{m.ToEtcd.Addr()}, "use_proxies": true},
 		"bootstrap": map[string]any{
 			"initdb": []any{map[string]string{"encoding": "UTF8"}, map[string]string{"locale": "C"}, "data-checksums", "no-sync"},
 			"dcs": map[string]any{
