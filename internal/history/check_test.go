@@ -274,6 +274,8 @@ func TestCheck_AllowsWhatIsNoFault(t *testing.T) {
 			s.released("a", 2, "c2", 4000, 4100)
 			s.note(history.Event{Kind: history.KindCrash, From: 4200, To: 4300})
 			s.answer(history.AnswerHeld, "a", 2, "c1", 5000, 5100)
+			s.grant("a", 3, "c3", 9000, 9500)
+			s.released("a", 2, "c2", 9300, 9301) // Called again: it returns what it did.
 		},
 		"a release that found the lease freed by an operator": func(s *story) {
 			e := s.release("a", 5000, "c7")

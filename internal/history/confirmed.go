@@ -8,7 +8,7 @@ package history
 // server by a standby that lagged behind may have forgotten the last commits, too. Whatever is forgotten, nothing that was
 // committed later is there.
 func confirmedIsThere(t *trial) {
-	found, handed := t.recordedThings(), map[holding]Event{}
+	found, handed, given := t.recordedThings(), map[holding]Event{}, map[holding]bool{}
 	for _, e := range t.noted {
 		switch e.Kind {
 		case KindStood:
@@ -27,7 +27,9 @@ func confirmedIsThere(t *trial) {
 				t.seenIsThere(e, found)
 			}
 		case KindReleased:
-			if e.says(ReleaseDone) {
+			// The first call decides, later ones repeat what it returned.
+			if k := (holding{e.Name, e.Token}); e.says(ReleaseDone) && !given[k] {
+				given[k] = true
 				t.releaseIsThere(e)
 			}
 		case KindWrote:
