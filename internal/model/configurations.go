@@ -60,7 +60,7 @@ func Full() []Search {
 		{
 			Name: "everything, by hashes", Bits: 30, Depth: 100_000, Limit: 15 * time.Minute,
 			Flags: []string{
-				"-DCLIENTS=3", "-DSLOTS=2", "-DATTEMPTS=2", "-DFAULTS=2", "-DDRIFT=1", "-DOPS=1", "-DWRITERS=2", "-DSERVERS=3", "-DRESTORES=1",
+				"-DCLIENTS=3", "-DSLOTS=2", "-DFAULTS=2", "-DDRIFT=1", "-DOPS=1", "-DWRITERS=2", "-DSERVERS=3", "-DRESTORES=1",
 			},
 		},
 	}

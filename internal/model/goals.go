@@ -18,7 +18,6 @@ type Goal struct {
 func Sought() []Goal {
 	return []Goal{
 		{Name: "RESTORE_ENTERED", Flags: with("-DSERVERS=2", "-DRESTORES=1", "-DDEPOSED=0")},
-		{Name: "DEPOSED_WRITES", Flags: with("-DSERVERS=2", "-DWRITERS=1")},
 		{Name: "LOST_GRANT_WRITES", Flags: with("-DSERVERS=2", "-DDEPOSED=0", "-DWRITERS=1", "-DFENCED=1")},
 	}
 }

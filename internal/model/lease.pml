@@ -129,7 +129,6 @@
 #define FAILOVER_LOST_GRANT	30
 #define FAILOVER_NEW_EPOCH	31	/* a grant on a promoted server */
 #define DEPOSED_GRANTS		32	/* the old primary still grants */
-#define DEPOSED_WRITES		33
 #define RESTORE_ENTERED		34
 #define ROW_DELETED		35
 #define FENCE_DELETED		36
@@ -723,7 +722,7 @@ begin:	/* the first look, by the snapshot */
 		HOLDS(I3_AGrantFences, t >= cur[s].floor && t >= cur[s].top);
 		REACHED(WRITE_COMMITTED);
 		if
-		:: deposed[s] -> REACHED(DEPOSED_WRITES)
+		:: deposed[s]
 		:: !deposed[s] && cur[s].holder != 0 && cur[s].token == t && cur[s].left == 0 -> REACHED(WRITE_BY_EXPIRED)
 		:: !deposed[s] && t > cur[s].top -> REACHED(LOST_GRANT_WRITES)
 		:: else
