@@ -97,7 +97,7 @@ func TestReport28_LostReplyOfARenewalKeepsTheLease(t *testing.T) {
 	p := install(t)
 	p.watch(t)
 	proxy, dsn := faultnet.ListenDSN(t, p.dsn)
-	c := p.through(dsn).client(t, pglock.Config{TTL: 15 * time.Second, RenewInterval: 200 * time.Millisecond, RequestTimeout: time.Second})
+	c := p.through(dsn).client(t, pglock.Config{TTL: 15 * time.Second, RenewInterval: 200 * time.Millisecond, RequestTimeout: 2 * time.Second})
 	lease := take(t, c, "n")
 	p.renewedAfter(t, "n", p.now(t))
 	proxy.Set(faultnet.DropReplies())
