@@ -227,6 +227,8 @@ func (a *attempt) grant(ctx context.Context, conn *pgx.Conn, s *statements) (row
 			}
 			row.Outcome, row.Remaining = "granted", c.config.TTL.Microseconds()
 			return row, sent, err
+		case row.Outcome == "superseded":
+			return row, time.Time{}, errSuperseded // Nothing was written.
 		case row.Outcome != "unentered":
 			return row, sent, nil
 		case entered == 2:

@@ -142,7 +142,7 @@ func (c *Client) withPool(ctx context.Context, ask func(*pgx.Conn) error) error 
 	}
 	defer conn.Release()
 	err = ask(conn.Conn())
-	if readOnly(err) {
+	if readOnly(err) || errors.Is(err, errSuperseded) {
 		_ = closeConn(conn.Conn()) // Let the pool connect anew, perhaps elsewhere.
 	}
 	return err

@@ -118,6 +118,11 @@ var errBusy = errors.New("pglock: busy")
 var errReadOnly = errors.New("the server is read-only, perhaps a standby: add target_session_attrs=read-write to the connection " +
 	"string, or look at default_transaction_read_only")
 
+// errSuperseded is a former primary: its clients brought it a token of the next one's timeline. To grant there would
+// give out tokens that the next primary does not know of.
+var errSuperseded = errors.New("the server is a former primary: a later timeline has granted already; connect to the present one " +
+	"(if this is the one, and the rows came by a dump or by hand, run: pglock epoch raise)")
+
 // errStaleGrant is a grant whose reply came so late that it is of no use.
 var errStaleGrant = errors.New("pglock: the grant arrived after its own deadline")
 
@@ -175,7 +180,7 @@ func transient(err error) bool {
 	if errors.Is(err, puddle.ErrClosedPool) {
 		return false
 	}
-	if errors.Is(err, errReadOnly) {
+	if errors.Is(err, errReadOnly) || errors.Is(err, errSuperseded) {
 		return true // A failover may be under way.
 	}
 	var parse *pgconn.ParseConfigError

@@ -1,6 +1,7 @@
 package pglock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -173,7 +174,24 @@ func TestEpoch_RisesOverEveryKnownEpoch(t *testing.T) {
 	require.EqualValues(t, 4096<<32+1, next("b"))
 
 	// Only the tokens came, without the epochs.
-	exec("UPDATE %s.job_fences SET token = (5000::bigint << 32) + 7 WHERE name = 'a'")
-	require.EqualValues(t, 5120<<32+1, next("a"))
-	require.EqualValues(t, 5120<<32+1, next("b"))
+	exec("UPDATE %s.job_fences SET token = (6000::bigint << 32) + 7 WHERE name = 'a'")
+	require.EqualValues(t, 6144<<32+1, next("a"))
+	require.EqualValues(t, 6144<<32+1, next("b"))
+
+	// A token of a later timeline of this very cluster: it is a former primary, and grants nothing under that name.
+	exec("UPDATE %s.job_fences SET token = (6145::bigint << 32) + 7 WHERE name = 'a'")
+	l, err := c.TryAcquire(t.Context(), "a")
+	require.Nil(t, l)
+	require.ErrorContains(t, err, "former primary")
+	require.ErrorContains(t, err, "pglock epoch raise")
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	l, err = c.Acquire(ctx, "a") // It waits: the pool may find the present primary.
+	require.Nil(t, l)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "former primary")
+	require.EqualValues(t, 6144<<32+2, next("b"), "of the others it does not know")
+	_, err = c.RaiseEpoch(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 7168<<32+1, next("a"))
 }

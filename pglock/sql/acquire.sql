@@ -15,6 +15,8 @@
 --   busy        not known: another attempt is at the gate, a fenced transaction of an earlier holder is still
 --               open, or the row changed under us. Ask again in some milliseconds
 --   unentered   the epoch of this cluster is not known or too low: run enter.sql, ask again
+--   superseded  a token of a later timeline of this very cluster is here: the server is a former primary that has not
+--               noticed yet. Nothing was written. Ask the present primary; do not run enter.sql
 --   outrun      the fence was raised past the new token by somebody who bypassed the gate: the row is ours, the
 --               token must not be used. Release the attempt, ask again with another holder id
 -- remaining is microseconds at the time of reading. took_over is true when the term before was not released; then
@@ -69,6 +71,7 @@ fence AS MATERIALIZED (
 epoch AS MATERIALIZED (
     SELECT
         coalesce(e.base, 0) + c.timeline - 1 AS epoch,
+        coalesce(e.base, 0) + 1024 AS beyond,
         c.system_identifier <> 0 AS known
     FROM cluster AS c
     LEFT JOIN {schema}.pglock_epochs AS e ON e.system_identifier = c.system_identifier
@@ -140,6 +143,13 @@ SELECT
         WHEN g.token IS NOT NULL THEN 'outrun'
         WHEN s.remaining > 0 AND s.holder = $2::text::uuid THEN 'found'
         WHEN s.remaining > 0 THEN 'held'
+        WHEN EXISTS (
+            SELECT
+            FROM epoch
+            WHERE greatest(s.token, (SELECT token FROM fence), 0) >> 32 > epoch
+                AND greatest(s.token, (SELECT token FROM fence), 0) >> 32 < beyond
+                AND known
+        ) THEN 'superseded'
         WHEN NOT EXISTS (
             SELECT
             FROM epoch
