@@ -18,8 +18,6 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
-require github.com/google/licensecheck v0.3.1
-
 require (
 	dario.cat/mergo v1.0.2 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20261006220739-8c912ac31dd4 // indirect
