@@ -3,6 +3,8 @@ package pglock
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,15 +36,18 @@ func renewerKeepsToTheTrust(t *testing.T, answers []byte, margin uint8) {
 	config, err := Config{TTL: 3 * time.Second, Margin: time.Duration(margin)*time.Millisecond + 1}.withDefaults()
 	require.NoError(t, err)
 	r := newRenewer(config)
-	var ends int
-	l := &Lease{name: "n", token: 5, holder: "h", ended: func(*Lease, error) { ends++ }}
+	var ends atomic.Int64
+	l := &Lease{name: "n", token: 5, holder: "h", ended: func(*Lease, error) { ends.Add(1) }}
 	granted := time.Now()
 	latest := granted.Add(r.trust) // until when it may be trusted, by the rule alone
 	l.begin(latest)
 	r.add(l)
 	r.notice = func([]*Lease, error) {}
 	over := false
+	var mu sync.Mutex // latest and over: questions look, too
 	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
 		now := time.Now()
 		alive := l.Err() == nil
 		require.False(t, alive && !now.Before(latest), "trusted %v too long", now.Sub(latest))
@@ -69,9 +74,11 @@ func renewerKeepsToTheTrust(t *testing.T, answers []byte, margin uint8) {
 		switch kind {
 		case 0, 4:
 			// What the lease does with it is the code's; what it may do at most is this.
+			mu.Lock()
 			if time.Now().Before(latest) {
 				latest = sent.Add(r.trust)
 			}
+			mu.Unlock()
 			return []verdict{{}}
 		case 2:
 			return []verdict{{lost: &LostError{Name: l.name, Token: l.token, Reason: LostTakenOver}}}
@@ -95,7 +102,7 @@ func renewerKeepsToTheTrust(t *testing.T, answers []byte, margin uint8) {
 	cancel()
 	<-done
 	require.True(t, over, "without answers it ends by itself")
-	require.Equal(t, 1, ends, "told once")
+	require.EqualValues(t, 1, ends.Load(), "told once")
 }
 
 // FuzzSettle: a lease that was not renewed is lost or its state is not known; it is never taken for renewed, and the reason is true.
