@@ -33,6 +33,10 @@ func nameOf(flag string) string {
 	return flag
 }
 
+// crossing is a failover at the start: one client on each server, and a writer that takes the tokens of the next primary to the
+// former one as well.
+func crossing() []string { return with("-DSERVERS=2", "-DCROSSING=1", "-DWRITERS=1", "-DFENCED=1") }
+
 // Short are the configurations that every test run verifies. Together they have every feature of the model but those that only
 // Full has two of at a time.
 func Short() []Search {
@@ -42,6 +46,7 @@ func Short() []Search {
 		{Name: "fenced transactions", Flags: with("-DWRITERS=2"), Depth: 20_000, Limit: 5 * time.Minute},
 		{Name: "an operator", Flags: with("-DOPS=1"), Depth: 20_000, Limit: 5 * time.Minute},
 		{Name: "a failover", Flags: with("-DSERVERS=2"), Depth: 20_000, Limit: 10 * time.Minute},
+		{Name: "a former primary", Flags: crossing(), Depth: 20_000, Limit: 10 * time.Minute},
 		{Name: "a synchronous standby", Flags: with("-DFAULTS=1", "-DSYNC=1"), Depth: 20_000, Limit: 10 * time.Minute},
 	}
 }
@@ -55,6 +60,7 @@ func Full() []Search {
 		{Name: "a second attempt of each client", Flags: with("-DATTEMPTS=2"), Depth: 100_000, Limit: 30 * time.Minute},
 		{Name: "three clients", Flags: with("-DCLIENTS=3"), Depth: 100_000, Limit: 30 * time.Minute},
 		{Name: "an operator among fenced transactions", Flags: with("-DOPS=1", "-DWRITERS=1"), Depth: 100_000, Limit: 30 * time.Minute},
+		{Name: "an operator beside lost answers and crashes", Flags: with("-DOPS=1", "-DFAULTS=1"), Depth: 20_000, Limit: 30 * time.Minute},
 		{Name: "failovers and a restore", Flags: with("-DSERVERS=3", "-DRESTORES=1", "-DDEPOSED=0"), Depth: 100_000, Limit: 30 * time.Minute},
 		{Name: "fenced transactions through a failover", Flags: with("-DSERVERS=2", "-DDEPOSED=0", "-DWRITERS=1", "-DFENCED=1"), Depth: 100_000, Limit: 30 * time.Minute},
 		{

@@ -17,8 +17,8 @@ type Goal struct {
 // it and has to fail.
 func Sought() []Goal {
 	return []Goal{
-		{Name: "RESTORE_ENTERED", Flags: with("-DSERVERS=2", "-DRESTORES=1", "-DDEPOSED=0")},
-		{Name: "LOST_GRANT_WRITES", Flags: with("-DSERVERS=2", "-DDEPOSED=0", "-DWRITERS=1", "-DFENCED=1")},
+		{Name: "RESTORE_ENTERED", Flags: with("-DCLIENTS=1", "-DSERVERS=2", "-DRESTORES=1", "-DDEPOSED=0")},
+		{Name: "LOST_GRANT_WRITES", Flags: with("-DCLIENTS=1", "-DSERVERS=2", "-DDEPOSED=0", "-DWRITERS=1", "-DFENCED=1")},
 	}
 }
 

@@ -58,6 +58,10 @@
 #ifndef FENCED
 #define FENCED 0	/* 1: the fence is made beforehand, at 0 (create.sql) */
 #endif
+#ifndef CROSSING
+/* 1: server 1 has been promoted at the start. Client 1 stays with the old primary, and the writer of client 0 may go there. */
+#define CROSSING 0
+#endif
 #ifndef STEP
 #define STEP 4		/* 1024 in enter.sql and raise.sql */
 #endif
@@ -95,6 +99,8 @@
 #define OUTRUN_IGNORED		19	/* a grant whose fence was raised past it is handed out */
 #define RELEASE_BY_NAME		20	/* release.sql does not compare the holder */
 #define TIMELINE_ALONE		21	/* epoch = timeline, without a base */
+#define RAISE_BY_SNAPSHOT	22	/* raise.sql takes the leases to free from its snapshot */
+#define SUPERSEDED_ENTERS	23	/* an old primary that meets a token of the next timeline takes it for a restore */
 
 /* ---- goals: states that must be reachable, or the model shows nothing ---- */
 #define GRANT_FIRST		1
@@ -134,10 +140,12 @@
 #define FENCE_DELETED		36
 #define EPOCH_RAISED		37
 #define FORCE_RELEASED		38
-#define RAISE_ESCAPED		39	/* a lease granted at the moment of a raise is not freed: below the fence, and held */
+#define RAISE_FREED_NEW		39	/* a grant that committed while the raise waited is freed too */
 #define SYNC_WAIT_CANCELLED	40
 #define LOST_GRANT_WRITES	41	/* advance raises the fence to a token that the failover forgot */
 #define RENEWED_AFTER_EXPIRY	42	/* the row was locked before, and the commit came after: allowed, as nobody could take it */
+#define ANSWER_SUPERSEDED	43
+#define WRITE_CROSSED		44	/* a token of the next primary raises the fence of the old one */
 
 #ifdef REACH
 /* The verification itself tells what it has reached, outside of the state. */
@@ -168,6 +176,7 @@ bit I4_AFailedAttemptWritesNothing = 1;
 bit I6_TrustEndsFirst = 1;
 bit I9_OneTermAnAttempt = 1;
 bit I9_OnlyAConfirmedGrantIsTrusted = 1;
+bit I10_ARaiseRevokes = 1;
 bit WithinBounds = 1;	/* tokens fit; not an invariant of the protocol */
 
 #define HOLDS(invariant, condition) invariant = (condition); assert(invariant)
@@ -212,7 +221,7 @@ byte topAll;			/* not in the database: highest token granted anywhere, by a lead
 
 mtype = { ACQUIRE, RENEW, RELEASE };
 mtype = { SENT, RUNNING, ANSWERED };
-mtype = { GRANTED, FOUND, HELD, BUSY, UNENTERED, OUTRUN, DONE, NOTHING, BROKEN };
+mtype = { GRANTED, FOUND, HELD, BUSY, UNENTERED, SUPERSEDED, OUTRUN, DONE, NOTHING, BROKEN };
 
 mtype kind[BACKENDS];	/* 0: no statement */
 mtype stage[BACKENDS];
@@ -393,7 +402,14 @@ acquire: /* the snapshot, and cluster and epoch by it */
 		nTok = MAX(sTok, fTok);
 #endif
 		if
+#if SERVERS > 1 && BUG != SUPERSEDED_ENTERS && BUG != TIMELINE_ALONE && BUG != PLAIN_COUNTER
+		/* its own base is sEpoch - timeline + 1 */
+		:: sEpoch != NONE && (nTok >> SHIFT) > sEpoch && (nTok >> SHIFT) < sEpoch - timeline[s] + 1 + STEP ->
+			REACHED(ANSWER_SUPERSEDED); outcome[b] = SUPERSEDED; SAY("acquire is superseded by a token of epoch %d\n", nTok >> SHIFT) goto abort
+		:: sEpoch == NONE || (nTok >> SHIFT) >= sEpoch - timeline[s] + 1 + STEP ->
+#else
 		:: sEpoch == NONE || (nTok >> SHIFT) > sEpoch ->
+#endif
 			REACHED(ANSWER_UNENTERED); outcome[b] = UNENTERED; goto abort
 		:: else
 		fi;
@@ -666,10 +682,18 @@ begin:	/* the first look, by the snapshot */
 	atomic {
 		last[w % CLIENTS] != 0 && !down[at[w % CLIENTS]] ->
 		s = at[w % CLIENTS]; t = last[w % CLIENTS]; dead[BACKENDS + w] = 0;
+#if CROSSING
+		/* its connection for writing may not have noticed the failover. Only advance can raise the fence there */
+		if
+		:: true
+		:: !down[0] -> s = 0
+		fi;
+#else
 		if
 		:: shared = 0
 		:: shared = 1
 		fi;
+#endif
 		SAY("writer begins, with token %d\n", t)
 		if
 		:: cur[s].fence == NONE || cur[s].fence > t ->
@@ -728,7 +752,12 @@ begin:	/* the first look, by the snapshot */
 		:: else
 		fi;
 		if
-		:: !shared -> cur[s].fence = t
+		:: !shared ->
+			if
+			:: s < lead && cur[s].fence < t && (t >> SHIFT) > EPOCH(s, cur[s]) -> REACHED(WRITE_CROSSED)
+			:: else
+			fi;
+			cur[s].fence = t
 		:: else
 		fi;
 		cur[s].floor = MAX(cur[s].floor, t);
@@ -876,7 +905,7 @@ proctype Client(byte c) {
 			take(); since[c] = 0; lagAsked[c] = 0; enter(at[c]); phase[c] = ASK; b = 0
 		:: outcome[b] == OUTRUN ->
 			take(); orphans[c] = orphans[c] | (1 << (att[c] - 1)); quit(c)
-		:: outcome[b] == BROKEN || outcome[b] == NOTHING || outcome[b] == BUSY || outcome[b] == HELD ->
+		:: outcome[b] == BROKEN || outcome[b] == NOTHING || outcome[b] == BUSY || outcome[b] == SUPERSEDED || outcome[b] == HELD ->
 			if
 			:: outcome[b] == BROKEN || outcome[b] == NOTHING -> open = 1
 			:: else
@@ -991,7 +1020,7 @@ proctype Client(byte c) {
 	   }
 #if SERVERS > 1
 	/* the pool connects to where the leading server is now */
-	:: atomic { (phase[c] == ASK || phase[c] == HOLD || phase[c] == IDLE) && at[c] != lead -> at[c] = lead }
+	:: atomic { (phase[c] == ASK || phase[c] == HOLD || phase[c] == IDLE) && at[c] != lead && !(CROSSING && c == 1) -> at[c] = lead }
 #endif
 	od
 }
@@ -1102,7 +1131,7 @@ proctype Operator() {
 	byte k;
 	byte s;
 	byte base;
-	bit wasFree;
+	bit wasFree;	/* by the snapshot */
 	bit wasFence;
 	bit force;
 
@@ -1118,7 +1147,7 @@ idle:	if
 		ops--; REACHED(FENCE_DELETED);
 		cur[lead].fence = NONE; flush(lead, false); goto idle
 	   }
-	/* raise.sql: the epoch, the fence, the lease, each by its snapshot, with waits for their locks */
+	/* raise.sql: the epoch by the snapshot, the fence, then the lease by its version under the row lock */
 	:: atomic {
 		ops > 0 && cur[lead].holder != 0 ->
 		ops--; s = lead;
@@ -1139,13 +1168,22 @@ idle:	if
 	}
 	atomic {
 		leaseLock[s] == 0 ->
+#if BUG == RAISE_BY_SNAPSHOT
 		if
 		:: force || !wasFree -> leaseLock[s] = OPERATOR
 		:: else
 		fi
+#else
+		leaseLock[s] = OPERATOR
+#endif
 	}
 	atomic {
 		if
+#if BUG != RAISE_BY_SNAPSHOT
+		:: leaseLock[s] != OPERATOR || (wasFence && fenceX[s] != OPERATOR)	/* its server has crashed under it */
+		:: else ->
+		if
+#endif
 		/* force release, as design.md has it: the row is freed, token and fence go up */
 		:: force && cur[s].holder != 0 && wasFence ->
 			REACHED(FORCE_RELEASED); mark(s);
@@ -1154,18 +1192,34 @@ idle:	if
 		:: force && !(cur[s].holder != 0 && wasFence)
 		:: !force ->
 			REACHED(EPOCH_RAISED);
-			cur[s].base0 = base;
+			if
+			:: system[s] == 0 -> cur[s].base0 = base
+			:: else -> cur[s].base1 = base
+			fi;
 			if
 			:: wasFence -> cur[s].fence = base << SHIFT; cur[s].floor = MAX(cur[s].floor, cur[s].fence)
 			:: else
 			fi;
 			if
+#if BUG == RAISE_BY_SNAPSHOT
 			:: !wasFree && cur[s].holder != 0 -> mark(s); cur[s].left = FREE
-			:: wasFree && cur[s].holder != 0 && RUNS(cur[s].left) -> REACHED(RAISE_ESCAPED)
+#else
+			:: cur[s].holder != 0 && cur[s].left != FREE ->
+				if
+				:: wasFree -> REACHED(RAISE_FREED_NEW)
+				:: else
+				fi;
+				mark(s); cur[s].left = FREE
+#endif
 			:: else
-			fi
+			fi;
+			/* I10: whoever held the name is told that an operator has taken it */
+			HOLDS(I10_ARaiseRevokes, cur[s].holder == 0 || !RUNS(cur[s].left) || (cur[s].token >> SHIFT) >= base)
 		fi;
 		flush(s, false);
+#if BUG != RAISE_BY_SNAPSHOT
+		fi;
+#endif
 		if
 		:: leaseLock[s] == OPERATOR -> leaseLock[s] = 0
 		:: else
@@ -1271,6 +1325,9 @@ init {
 #if SERVERS > 1 || SYNC
 		sby.fence = 0;
 #endif
+#endif
+#if CROSSING
+		timeline[1] = 2; deposed[0] = 1; lead = 1; at[0] = 1; copy(cur[1], cur[0]); copy(dur[1], dur[0]);
 #endif
 		k = 0;
 		do
