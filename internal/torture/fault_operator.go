@@ -16,7 +16,8 @@ import (
 const operator = "operator"
 
 // revoked raises the token of a lease that somebody has and of its fence by hand, and leaves the row to its holder: its
-// term is over all the same.
+// term is over all the same. Only terms that their clients have been told of: an attempt whose answer was lost asks again,
+// finds the row to be its own, and rightly takes the token that the operator gave it.
 var revoked = fault{"revoke", 2, session, func(ctx context.Context, r *run, d plan.Dice) (deed, error) {
 	name := plan.One(d, r.options.Names)
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -30,6 +31,7 @@ var revoked = fault{"revoke", 2, session, func(ctx context.Context, r *run, d pl
 				UPDATE {schema}.job_fences AS f SET token = f.token + 1
 				FROM {schema}.pglock_leases AS l
 				WHERE f.name = $1 AND l.name = f.name AND l.expires_at > clock_timestamp()
+					AND l.renewed_at > l.acquired_at AND l.acquired_at < clock_timestamp() - interval '800 ms'
 				RETURNING f.name, f.token
 			)
 			UPDATE {schema}.pglock_leases AS l SET token = r.token FROM raised AS r

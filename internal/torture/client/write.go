@@ -73,7 +73,11 @@ func (c *client) write(ctx context.Context, l *pglock.Lease, passes check, think
 		if err != nil {
 			return err
 		}
-		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // A no-op after Commit.
+		defer func() { // A no-op after Commit. Bounded: the network may swallow the answer.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = tx.Rollback(ctx)
+		}()
 		if err := passes(ctx, tx, l); err != nil {
 			return err
 		}
