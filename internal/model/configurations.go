@@ -64,7 +64,7 @@ func Full() []Search {
 		{Name: "failovers and a restore", Flags: with("-DSERVERS=3", "-DRESTORES=1", "-DDEPOSED=0"), Depth: 100_000, Limit: 30 * time.Minute},
 		{Name: "fenced transactions through a failover", Flags: with("-DSERVERS=2", "-DDEPOSED=0", "-DWRITERS=1", "-DFENCED=1"), Depth: 100_000, Limit: 30 * time.Minute},
 		{
-			Name: "everything, by hashes", Bits: 30, Depth: 100_000, Limit: 15 * time.Minute,
+			Name: "everything, by hashes", Bits: 30, Depth: 100_000, Limit: 5 * time.Minute,
 			Flags: []string{
 				"-DCLIENTS=3", "-DSLOTS=2", "-DFAULTS=2", "-DDRIFT=1", "-DOPS=1", "-DWRITERS=2", "-DSERVERS=3", "-DRESTORES=1",
 			},
