@@ -43,6 +43,10 @@ type Tally struct {
 	StaleGrants, StaleWrites         int // confirmed by a former leader after the next had confirmed something
 	StaleRefusals                    int // "held", naming a term of an earlier timeline than somebody had been granted by then
 
+	// Unconfirmed are answers of "held" during a fault that name a grant which nobody was told of and which did not survive: a
+	// commit whose wait for a replica was cut short by the end of its leader is seen there for a moment.
+	Unconfirmed int
+
 	// Overtaken are the terms that their holder still trusted when it was told of the next grant of the name to somebody else, because
 	// the failover lost them; Overlap is for how long at most, in µs.
 	Overtaken int
@@ -209,12 +213,16 @@ func (j *judge) overtaken() {
 // record has package history judge what the database recorded, and, where nothing may be lost, all the rest as well.
 //
 // A former leader still answers questions that change nothing, so it may name a holder who is none any more. That is a late answer
-// on the safe side, and no order fits it: it is left out and counted.
+// on the safe side, and no order fits it: it is left out and counted. So is one that names a grant that was never confirmed.
 func (j *judge) record() {
 	var kept []history.Event
 	for _, e := range j.events {
 		if e.Kind == history.KindAnswer && e.Seen > 0 && j.outdated(e) {
 			j.tally.StaleRefusals++
+			continue
+		}
+		if e.Kind == history.KindAnswer && e.Seen > 0 && j.unconfirmed(e) {
+			j.tally.Unconfirmed++
 			continue
 		}
 		kept = append(kept, e)
@@ -237,6 +245,20 @@ func (j *judge) outdated(answer history.Event) bool {
 		}
 	}
 	return false
+}
+
+// unconfirmed tells whether an answer names a grant that nobody was told of and that is not on the record, while a fault went on.
+func (j *judge) unconfirmed(answer history.Event) bool {
+	during := false
+	for _, e := range j.events {
+		switch {
+		case e.Name == answer.Name && (e.Grants() && e.New.Token == answer.Seen || e.Kind == history.KindAnswer && e.Token == answer.Seen):
+			return false
+		case e.Kind == history.KindFault && e.From <= answer.To && e.To >= answer.From:
+			during = true
+		}
+	}
+	return during
 }
 
 // toldOnce: no two grants of a name, by whatever server and to whomever, have one token (invariant I1).

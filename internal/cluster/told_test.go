@@ -75,6 +75,7 @@ func lossy() *story {
 	s.add(history.Event{Kind: history.KindTrusts, Name: "a", Token: 2, From: 325, To: 326, Left: 10, Client: "c2"})
 	s.add(history.Event{Kind: history.KindRefused, Name: "a", Token: 2, From: 320, To: 330, Write: "refused", Text: cluster.TimelineText(2)})
 	s.add(history.Event{Kind: history.KindAnswer, Name: "a", Seen: 3, From: 366, To: 370, Client: "d", Text: history.AnswerHeld})
+	s.add(history.Event{Kind: history.KindAnswer, Name: "b", Seen: 7, From: 210, To: 220, Client: "d", Text: history.AnswerHeld})
 	return s
 }
 
@@ -84,7 +85,7 @@ func TestJudge_ALossyFailoverBreaksNoPromise(t *testing.T) {
 	require.Empty(t, found)
 	require.Equal(t, cluster.Tally{
 		Grants: 4, Writes: 4, Refused: 1, LostGrants: 2, LostWrites: 2, StaleGrants: 1, StaleWrites: 1, StaleRefusals: 1,
-		Overtaken: 1, Overlap: 15,
+		Unconfirmed: 1, Overtaken: 1, Overlap: 15,
 	}, tally)
 }
 
@@ -132,6 +133,10 @@ func TestJudge_FindsEachFault(t *testing.T) {
 		}},
 		{"a lost grant where none may be", history.RuleConfirmed, "was handed token 2", true, func(s *story) { s.noCrash() }},
 		{"a lost write where none may be", history.RuleConfirmed, `the commit of "lost"`, true, func(s *story) { s.noCrash() }},
+		{"a holder that never was, and no fault", history.RuleConfirmed, "was told that the holder has token 4294967305", true, func(s *story) {
+			s.noCrash()
+			s.add(history.Event{Kind: history.KindAnswer, Name: "a", Seen: second + 9, From: 500, To: 510, Client: "d", Text: history.AnswerHeld})
+		}},
 		{"a former leader that confirms where none may", cluster.RuleNoStale, "confirmed on timeline 1, which was over", true, func(*story) {}},
 	} {
 		t.Run(strings.ReplaceAll(c.fault, " ", "_"), func(t *testing.T) {
