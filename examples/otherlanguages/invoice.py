@@ -95,7 +95,7 @@ class Lease:
             elif outcome == "outrun":
                 self.ask("release", name=self.name, holder=self.holder, token=token)
                 self.holder = str(uuid.uuid4())
-            else:  # busy
+            else:  # busy, superseded
                 time.sleep(random.uniform(0.05, 0.15))
         raise Busy(self.name)
 
