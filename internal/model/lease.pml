@@ -167,7 +167,7 @@ c_decl {
 #define IF_MANY(x)
 #endif
 
-/* ---- the invariants of design.md: each bit is 1, and an assertion that names it fails when it is not ---- */
+/* ---- the invariants of docs/guarantees.md: each bit is 1, and an assertion that names it fails when it is not ---- */
 bit I1_TokensRise = 1;
 bit I2_OnlyAcquireGrants = 1;
 bit I2_LostIsFinal = 1;
@@ -1184,7 +1184,7 @@ idle:	if
 		:: else ->
 		if
 #endif
-		/* force release, as design.md has it: the row is freed, token and fence go up */
+		/* force release: the row is freed, token and fence go up */
 		:: force && cur[s].holder != 0 && wasFence ->
 			REACHED(FORCE_RELEASED); mark(s);
 			cur[s].token = MAX(cur[s].token, cur[s].fence) + 1; cur[s].fence = cur[s].token; cur[s].left = FREE;
