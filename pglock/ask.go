@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -143,6 +144,7 @@ func (c *Client) withPool(ctx context.Context, ask func(*pgx.Conn) error) error 
 	defer conn.Release()
 	err = ask(conn.Conn())
 	if readOnly(err) || errors.Is(err, errSuperseded) {
+		c.moved.Store(true)
 		_ = closeConn(conn.Conn()) // Let the pool connect anew, perhaps elsewhere.
 	}
 	return err
@@ -155,18 +157,51 @@ func (c *Client) renew(ctx context.Context, leases []*Lease) []verdict {
 		verdicts, err = c.renewOn(ctx, conn, leases)
 		return err
 	}
+	if c.moved.Swap(false) {
+		c.link.drop()
+	}
+	old := c.link.conn
 	conn, err := c.link.get(ctx)
 	if err != nil {
 		if c.withPool(ctx, ask) == nil {
 			return verdicts
 		}
 	} else if err = ask(conn); err == nil {
+		if conn == old && wentBack(verdicts) {
+			return c.renewAnew(ctx, leases, verdicts)
+		}
 		return verdicts
 	}
 	c.link.judge(err)
 	verdicts = make([]verdict, len(leases))
 	for i := range verdicts {
 		verdicts[i].err = explain(c.config.Schema, err)
+	}
+	return verdicts
+}
+
+// wentBack tells whether the database seems to have forgotten a grant.
+func wentBack(verdicts []verdict) bool {
+	return slices.ContainsFunc(verdicts, func(v verdict) bool {
+		return v.lost != nil && (v.lost.Reason == LostRolledBack || v.lost.Reason == LostDeleted)
+	})
+}
+
+// renewAnew asks once more, on a new connection that takes the place of the client's own: that one may lead to a former
+// primary, which knows nothing of what the present one granted to the pool. If nothing is learned, the first answer counts.
+//
+// NB: trust is not stretched: it counts from before the first question.
+func (c *Client) renewAnew(ctx context.Context, leases []*Lease, first []verdict) []verdict {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return first // The old connection stays, as another cannot be had.
+	}
+	c.link.drop()
+	c.link.conn = conn
+	verdicts, err := c.renewOn(ctx, conn, leases)
+	if err != nil {
+		c.link.judge(err)
+		return first
 	}
 	return verdicts
 }

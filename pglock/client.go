@@ -37,6 +37,9 @@ type Client struct {
 	// pinned is set when the server's default isolation is not READ COMMITTED: from then on each statement gets a
 	// transaction that says so.
 	pinned atomic.Bool
+	// moved is set when a connection of the pool turned out to lead to a former primary: the renewer's own may do so too, and
+	// is opened anew.
+	moved atomic.Bool
 
 	life context.Context // ends with Close; the background work's
 	stop context.CancelFunc
@@ -107,7 +110,7 @@ func (c *Client) prepare(ctx context.Context) (*statements, error) {
 	}
 	conn, err := c.link.get(ctx)
 	if err != nil {
-		return nil, err
+		return nil, explain(c.config.Schema, err)
 	}
 	found, err := c.identify(ctx, conn)
 	if err != nil {
@@ -209,19 +212,7 @@ func (c *Client) releaseAll(ctx context.Context) error {
 // PrepareConn. The deprecated BeforeAcquire is left out.
 func (c *Client) connect(ctx context.Context) (*pgx.Conn, error) {
 	pool := c.pool.Config()
-	config := pool.ConnConfig
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "pglock"
-	}
-	if len(config.Fallbacks) > 0 && config.ValidateConnect == nil {
-		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // Of several hosts, the primary.
-	}
-	if pool.BeforeConnect != nil {
-		if err := pool.BeforeConnect(ctx, config); err != nil {
-			return nil, err
-		}
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := c.connectBare(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +227,24 @@ func (c *Client) connect(ctx context.Context) (*pgx.Conn, error) {
 		}
 	}
 	return conn, nil
+}
+
+// connectBare is connect with BeforeConnect alone, which says where to and as whom.
+func (c *Client) connectBare(ctx context.Context) (*pgx.Conn, error) {
+	pool := c.pool.Config()
+	config := pool.ConnConfig
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "pglock"
+	}
+	if len(config.Fallbacks) > 0 && config.ValidateConnect == nil {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // Of several hosts, the primary.
+	}
+	if pool.BeforeConnect != nil {
+		if err := pool.BeforeConnect(ctx, config); err != nil {
+			return nil, err
+		}
+	}
+	return pgx.ConnectConfig(ctx, config)
 }
 
 // closeConn closes a connection without waiting long for a server that does not answer.

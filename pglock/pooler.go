@@ -57,7 +57,10 @@ func (c *Client) checkPooler(ctx context.Context, conn *pgx.Conn, backend uint32
 		return nil
 	}
 	changes, err := c.sessionsChange(ctx, conn, named)
+	var pg *pgconn.PgError
 	switch {
+	case errors.As(err, &pg) && (pg.Code == "26000" || pg.Code == "42P05"): // As in explain: this is it.
+		return fmt.Errorf("%w: %w", broken, err)
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil:
@@ -137,7 +140,7 @@ func prepareAndLook(ctx context.Context, conn *pgx.Conn, name, sql string) (s si
 func (c *Client) lookElsewhere(ctx context.Context, sql string) (sighting, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.RequestTimeout/3)
 	defer cancel()
-	other, err := c.connect(ctx)
+	other, err := c.connectBare(ctx) // A hook may be slow, or have prepared statements that the pooler mixes up.
 	if err != nil {
 		return sighting{}, err
 	}
