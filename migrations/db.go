@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -32,7 +33,7 @@ func URL(connString string) DB { return url(connString) }
 type url string
 
 func (u url) open() (connections, error) {
-	if hasRawPassword(string(u)) {
+	if hasRawPassword(string(u)) || hasOtherScheme(string(u)) {
 		return nil, errURL
 	}
 	// As a pool's string, because pool_max_conns and the like may stand in it.
@@ -41,6 +42,16 @@ func (u url) open() (connections, error) {
 		return nil, errURL
 	}
 	conn := &config.ConnConfig.Config
+	for key := range conn.RuntimeParams {
+		if !plainKey.MatchString(key) {
+			return nil, errURL // A server's answer would show it.
+		}
+	}
+	for _, shown := range []string{conn.User, conn.Database, conn.Host} {
+		if swallowed.MatchString(shown) {
+			return nil, errURL
+		}
+	}
 	if _, ok := conn.RuntimeParams["application_name"]; !ok {
 		conn.RuntimeParams["application_name"] = "pglock migrate"
 	}
@@ -52,8 +63,25 @@ func (u url) open() (connections, error) {
 
 // errURL stands for the parser's own error, which quotes parts of the string: after a password with an unescaped
 // slash, parts of the password.
-var errURL = errors.New("connection string: not understood (not shown, it may have a password); in a URL write " +
-	"@ : / ? # % of a user or password as %40 %3A %2F %3F %23 %25, or leave the password to PGPASSWORD or PGPASSFILE")
+var errURL = errors.New("connection string: not understood (not shown, it may have a password); a URL starts with " +
+	"postgres:// or postgresql://, with no blank or quote before it; in it write @ : / ? # % of a user or password as %40 %3A %2F " +
+	"%3F %23 %25, or leave the password to PGPASSWORD or PGPASSFILE")
+
+// plainKey is how parameters of a server are called.
+var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// swallowed finds the next pair in the value of one that was left empty: user= password=secret has a user "password=secret".
+var swallowed = regexp.MustCompile(`(^|[\s\v])(host|port|dbname|database|user|password|service|sslmode)[\s\v]*=`)
+
+// hasOtherScheme reports whether a URL does not start as pgx wants it: with a blank or a quote, or with jdbc:postgresql:// and the
+// like. pgx then takes what is before the first = for the name of a parameter, and connects to whatever the variables name.
+func hasOtherScheme(connString string) bool {
+	if strings.HasPrefix(connString, "postgres://") || strings.HasPrefix(connString, "postgresql://") {
+		return false
+	}
+	key, _, _ := strings.Cut(connString, "=")
+	return strings.Contains(key, ":/")
+}
 
 // hasRawPassword reports whether a URL is cut in the wrong place by an unescaped @ / ? or # in its password. Such a URL may
 // parse: parts of the password then are the host, the port or the database, and show up in the error of the connection that fails.

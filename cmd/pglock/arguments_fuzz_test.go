@@ -13,6 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// secretStrings are a right one, and some that pgx reads otherwise than meant.
+var secretStrings = [8]string{
+	"postgres://app:Zq7xK9@127.0.0.1:1/x", " postgres://u:Zq7xK9@h/db?sslmode=disable", `"postgres://u:Zq7xK9@h/db?sslmode=disable"`,
+	"jdbc:postgresql://u:Zq7xK9@h/db?sslmode=disable", "Postgres://u:Zq7xK9@h.x/db?a=b", "postgres+x://u:Zq7xK9@h/db?sslmode=disable",
+	"postgresql:/u:Zq7xK9@h/db?sslmode=disable", "postgres://:Zq7xK9@/",
+}
+
 // FuzzArguments: any words end with one of the four codes and a reason, show nothing of a connection string, and lead to a
 // database only if one is named. The words are lines; a connection string with a password is one more of them.
 func FuzzArguments(f *testing.F) {
@@ -21,11 +28,14 @@ func FuzzArguments(f *testing.F) {
 		"migrate version -database", "migrate version -timeout 1h1h", "migrate version -timeout 99999999h", "epoch raise -yes -database", "epoch raise", "sql acquire -psql -schema", "sql share -python",
 		"sql gate -schema x", "migrate sql -schema", "version", "version -h", "help help help", "help migrate up", "migrate help up", "\x00", "migrate up --database=", "migrate up -schema \xff",
 		"epoch raise -yes=maybe", "migrate up -database=postgres:///x -schema $user", "migrate up -- -database",
+		"epoch raise -yes -database=sslmode=disable", "epoch raise -yes -database=postgres://", "epoch raise -yes -database=postgres://:@/", "migrate up -database=\t", "migrate up -database=port=1",
 	} {
 		words := strings.ReplaceAll(line, " ", "\n")
 		f.Add(words, uint8(0))
 		for place := range strings.Count(words, "\n") + 2 {
-			f.Add(words, 128+uint8(place))
+			for which := range secretStrings {
+				f.Add(words, 128+uint8(16*which+place))
+			}
 		}
 	}
 	// Nothing goes out: names are not looked up, and the context is over before anything is dialled.
@@ -35,9 +45,12 @@ func FuzzArguments(f *testing.F) {
 		return nil, errors.New("no network here")
 	}}
 	f.Fuzz(func(t *testing.T, text string, place uint8) {
+		if strings.Contains(text, "Zq7") || strings.Contains(text, "xK9") {
+			return // A word without a connection string is shown.
+		}
 		words := strings.Split(text, "\n")
 		if place >= 128 {
-			words = slices.Insert(words, int(place-128)%(len(words)+1), "postgres://app:Zq7xK9@127.0.0.1:1/x")
+			words = slices.Insert(words, int(place%16)%(len(words)+1), secretStrings[place/16%8])
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		cancel()

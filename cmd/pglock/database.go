@@ -13,8 +13,9 @@ import (
 
 const databaseNotes = `Database: the -database flag, else the variable DATABASE_URL; a URL or keyword=value pairs. What it leaves
 out comes from the standard variables PGHOST, PGPORT, PGUSER, PGDATABASE, PGPASSWORD, PGSERVICE and the
-files PGPASSFILE and PGSERVICEFILE. With none of them the command refuses, rather than guess. Other users of this machine can read a command line: keep passwords
-out of -database.
+files PGPASSFILE and PGSERVICEFILE. With none of them the command refuses, rather than guess; so it does if the
+string is there and names no host, database, user or service. Other users of this machine can read a command
+line: keep passwords out of -database.
 `
 
 // database is the flags of every command that connects.
@@ -39,11 +40,23 @@ func schemaFlag(flags *flag.FlagSet, schema *string) {
 
 // connString is what to connect by; "" leaves all to the PG* variables.
 func (d *database) connString(env environment) string {
-	if d.url != "" {
-		return d.url
-	}
-	return env.getenv("DATABASE_URL")
+	connString, _ := d.source(env)
+	return connString
 }
+
+// source is the connection string and what it comes from. A blank one is as good as none.
+func (d *database) source(env environment) (connString, from string) {
+	connString, from = d.url, "-database"
+	if isBlank(connString) {
+		connString, from = env.getenv("DATABASE_URL"), "DATABASE_URL"
+	}
+	if isBlank(connString) {
+		return "", ""
+	}
+	return connString, from
+}
+
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // db is the database to connect to.
 func (d *database) db(env environment) migrations.DB { return migrations.URL(d.connString(env)) }
@@ -52,14 +65,23 @@ func (d *database) db(env environment) migrations.DB { return migrations.URL(d.c
 func (d *database) named(env environment) error {
 	given := false
 	d.flags.Visit(func(f *flag.Flag) { given = given || f.Name == "database" })
+	connString, from := d.source(env)
 	switch {
-	case d.url != "":
-		return nil
-	case given:
+	case given && isBlank(d.url):
 		return &usageError{reason: "-database is empty; leave the flag out for DATABASE_URL and the PG* variables"}
+	case connString == "":
+	case isMisread(connString):
+		return &usageError{reason: from + " is not understood (not shown, it may have a password): write a URL that starts with " +
+			"postgres:// or postgresql://, with no blank or quote before it and @ : / ? # % of a password as " +
+			"%40 %3A %2F %3F %23 %25, or keyword=value pairs such as host=db.example.com dbname='app', with quotes where a value may be empty"}
+	case !namesDatabase(connString):
+		return &usageError{reason: from + " names no host, database, user or service (not shown, it may have a password): " +
+			"is a variable in it not set? Without a string the PG* variables tell"}
+	default:
+		return nil
 	}
 	for _, name := range databaseVariables {
-		if env.getenv(name) != "" {
+		if !isBlank(env.getenv(name)) {
 			return nil
 		}
 	}

@@ -97,3 +97,80 @@ func TestPglock_NoDatabaseIsGuessed(t *testing.T) {
 		require.Contains(t, stderr, "-database is empty")
 	}
 }
+
+// TestPglock_NamelessDatabaseIsRefused: a string of variables that are not set must not lead to the database of the PG* variables.
+func TestPglock_NamelessDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	for text, says := range map[string]string{
+		" ":                                  "-database is empty",
+		"\t\n":                               "-database is empty",
+		"sslmode=disable":                    "names no host",
+		"port=5432 password=Zq7xK9":          "names no host",
+		"host='' dbname='' password=Zq7xK9":  "names no host",
+		"host='' application_name='host=h'":  "names no host",
+		"postgres://":                        "names no host",
+		"postgres://:@/":                     "names no host",
+		"postgres://:Zq7xK9@:5432/":          "names no host",
+		"postgres://:@:1,:2/?sslmode=verify": "names no host",
+		"postgres://%20/%20?host=&user=":     "names no host",
+		"postgresql:///?sslmode=disable":     "names no host",
+	} {
+		for _, words := range [][]string{{"migrate", "down", "-yes"}, {"migrate", "up"}, {"epoch", "raise", "-yes"}} {
+			requireRefused(t, says, nobody(), append(words, "-database", text)...)
+		}
+		if strings.HasPrefix(says, "names") {
+			requireRefused(t, "DATABASE_URL "+says, nobody("DATABASE_URL="+text), "migrate", "up")
+			continue
+		}
+		requireRefused(t, "no database given", []string{"DATABASE_URL=" + text, "PGHOST= "}, "migrate", "up")
+		code, _, stderr := pglockRun(t, nobody("DATABASE_URL="+text), "migrate", "version")
+		require.Equal(t, 1, code, "a blank DATABASE_URL leaves it to the PG* variables")
+		require.Contains(t, stderr, "127.0.0.1:1")
+	}
+}
+
+// TestPglock_NoParameterIsCalledLikeAURL: pgx would connect to the server of the PG* variables, and that one would show the string.
+func TestPglock_NoParameterIsCalledLikeAURL(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		" postgres://u:Zq7xK9@h/db?sslmode=disable", `"postgres://u:Zq7xK9@h/db?sslmode=disable"`, "'postgres://u:Zq7xK9@h/db?sslmode=disable'",
+		"jdbc:postgresql://u:Zq7xK9@h/db?sslmode=disable", "jdbc:postgresql://h.example.com/db?user=u&password=Zq7xK9",
+		"Postgres://u:Zq7xK9@h/db?sslmode=disable", "postgres+x://u:Zq7xK9@h.x/db?a=b", "postgresql:/u:Zq7xK9@h/db?sslmode=disable",
+		"\npostgres://u:Zq7xK9@h/db?sslmode=disable", "jdbc:postgresql://u:Zq7xK9@h/db", "//u:Zq7xK9@h/db?sslmode=disable",
+		"u:Zq7xK9@h/db?user=u", "postgres://h/db?a%3AZq7xK9=b", "host=h password=a Zq7xK9 user=b",
+		"user= password=Zq7xK9", "host= dbname= password=Zq7xK9", "user=a dbname= password=Zq7xK9",
+	} {
+		requireRefused(t, "-database is not understood", nobody(), "epoch", "raise", "-yes", "-database", text)
+		requireRefused(t, "DATABASE_URL is not understood", nobody("DATABASE_URL="+text), "migrate", "up")
+	}
+}
+
+// TestPglock_WhatNamesADatabaseIsTried: each of these is enough, and the rest comes from the PG* variables.
+func TestPglock_WhatNamesADatabaseIsTried(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"host=127.0.0.1", "user=app", " dbname = x ", "database=x", "application_name='a b' user='a b'", "postgres://127.0.0.1", "postgres://app@",
+		"postgres:///x", "postgresql://:5/?user=app&port=1", "postgres://?host=127.0.0.1", "postgres:///?dbname=x&a.b=c", "postgres://[127.0.0.1]:1/",
+		"postgres://127.0.0.1:1,127.0.0.1:1/", `host=127.0.0.1 password='it\'s =' a=b`,
+		"user=app application_name='host=h' password='user=x'",
+	} {
+		code, _, stderr := pglockRun(t, nobody(), "migrate", "version", "-database", text)
+		require.Equal(t, 1, code, "%s: %s", text, stderr)
+		require.Contains(t, stderr, "127.0.0.1:1", text)
+	}
+}
+
+// nobody is an environment with a server that does not listen: whoever connects to it ends with code 1.
+func nobody(more ...string) []string {
+	return append([]string{"PGHOST=127.0.0.1", "PGPORT=1", "PGUSER=u", "PGDATABASE=d"}, more...)
+}
+
+func requireRefused(t *testing.T, says string, env []string, words ...string) {
+	t.Helper()
+	code, stdout, stderr := pglockRun(t, env, words...)
+	require.Equal(t, 2, code, "%q: %s", words, stderr)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, says)
+	require.NotContains(t, stderr, "Zq7")
+	require.NotContains(t, stderr, "xK9")
+}
