@@ -2,9 +2,11 @@ package pglock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // A Raise is what [Client.RaiseEpoch] did.
@@ -13,6 +15,10 @@ type Raise struct {
 	Leases int64 // how many were freed
 	Fences int64 // how many were raised
 }
+
+// raiseTries is how often a raise is tried that a deadlock ends, with a transaction that passes several fences in an order of
+// its own.
+const raiseTries = 5
 
 // RaiseEpoch lifts every later token above all that are in use, frees every lease and raises every fence, in one
 // transaction: whoever holds a lease learns that it was revoked, and is refused by its fence from now on.
@@ -28,10 +34,16 @@ func (c *Client) RaiseEpoch(ctx context.Context) (Raise, error) {
 	s, err := c.prepare(ctx)
 	if err == nil {
 		var rows []Raise
-		err = c.withPool(ctx, func(conn *pgx.Conn) error {
-			rows, err = query(ctx, c, conn, pgx.RowToStructByPos[Raise], s.raise)
-			return explain(c.config.Schema, err)
-		})
+		for tries := 1; ; tries++ {
+			err = c.withPool(ctx, func(conn *pgx.Conn) error {
+				rows, err = query(ctx, c, conn, pgx.RowToStructByPos[Raise], s.raise)
+				return explain(c.config.Schema, err)
+			})
+			var pg *pgconn.PgError
+			if tries == raiseTries || !errors.As(err, &pg) || pg.Code != "40P01" {
+				break
+			}
+		}
 		if err == nil {
 			return rows[0], nil
 		}

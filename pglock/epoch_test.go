@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold-go/leasehold/fencing"
+	"github.com/leasehold-go/leasehold/internal/pgtest"
 	"github.com/leasehold-go/leasehold/pglock"
 )
 
@@ -100,4 +101,45 @@ func TestRaiseEpoch_BesideGrants(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
+}
+
+// A transaction that passes fences in an order of its own can have a deadlock with a raise, which then is tried again.
+func TestRaiseEpoch_OutlivesADeadlock(t *testing.T) {
+	t.Parallel()
+	in := install(t)
+	config := in.pool.Config()
+	config.ConnConfig.RuntimeParams["deadlock_timeout"] = "5s"
+	raiser := clientOf(t, pgtest.PoolWith(t, config), in.schema, pglock.Config{})
+	require.NoError(t, raiser.Check(t.Context()))
+	c := in.client(t, pglock.Config{})
+	names := []string{"a", "b"}
+	for _, name := range names {
+		require.NoError(t, take(t, c, name).Release(t.Context()))
+	}
+	tokens := map[string]int64{}
+	for _, name := range names {
+		tokens[name] = value[int64](t, in, "SELECT token FROM %s.job_fences WHERE name = $1", name)
+	}
+	pass := func(tx pgx.Tx, name string) error {
+		return fencing.Fence{Name: name, Schema: in.schema}.ShareTx(t.Context(), tx, fencing.Token(tokens[name]))
+	}
+	tx, err := in.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), "SET LOCAL deadlock_timeout = '30s'") // The other one is the victim.
+	require.NoError(t, err)
+	require.NoError(t, pass(tx, "b"))
+	var pid int
+	require.NoError(t, tx.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
+	done := make(chan error, 1)
+	go func() {
+		_, err := raiser.RaiseEpoch(t.Context())
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		return value[bool](t, in, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))", pid)
+	}, 10*time.Second, 5*time.Millisecond)
+	require.NoError(t, pass(tx, "a"), "after the raise has let go")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-done)
 }
