@@ -53,7 +53,7 @@ func (m moved) requireRenewed(t *testing.T, l *pglock.Lease) {
 	require.Eventually(t, func() bool {
 		return value[bool](t, m.present, "SELECT renewed_at > $1::text::timestamptz FROM %s.pglock_leases WHERE name = $2 AND token = $3",
 			now, l.Name(), int64(l.Token()))
-	}, 20*time.Second, 20*time.Millisecond, "lost: %v", l.Err())
+	}, 20*time.Second, 20*time.Millisecond)
 	require.NoError(t, l.Err())
 }
 
